@@ -61,8 +61,8 @@ class BlockDiagonalKernel(KernelApproximation):
 
     @property
     def nbytes_(self) -> int:
-        held = sum(b.nbytes + g.nbytes for b, g in zip(self.blocks, self.groups, strict=True))
-        return held + self._positions.nbytes
+        n_bytes = sum(b.nbytes + g.nbytes for b, g in zip(self.blocks, self.groups, strict=True))
+        return n_bytes + self._positions.nbytes
 
     @property
     def n_parameters_(self) -> int:
@@ -78,8 +78,8 @@ class BlockDiagonalKernel(KernelApproximation):
         cluster, position = self._positions[:, indices]
         out = np.zeros((len(indices), self.shape[1]), self.blocks[0].dtype)
         for s in np.unique(cluster):
-            chosen = np.flatnonzero(cluster == s)
-            out[np.ix_(chosen, self.groups[s])] = self.blocks[s][position[chosen]]
+            in_block = np.flatnonzero(cluster == s)
+            out[np.ix_(in_block, self.groups[s])] = self.blocks[s][position[in_block]]
         return out
 
     def cross(self, X: Any) -> np.ndarray:
@@ -132,10 +132,10 @@ class BlockDiagonalKernel(KernelApproximation):
 
 def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
     """Cholesky factor of a block plus alpha I, float64."""
-    regular = block.astype(np.float64)
-    regular[np.diag_indices_from(regular)] += alpha
+    shifted = block.astype(np.float64)
+    shifted[np.diag_indices_from(shifted)] += alpha
     # LAPACK overwrites column-major arrays, so the transpose saves a copy.
-    return scipy.linalg.cho_factor(regular.T, overwrite_a=True, check_finite=False)
+    return scipy.linalg.cho_factor(shifted.T, overwrite_a=True, check_finite=False)
 
 
 @dataclass(eq=False, repr=False)
@@ -205,7 +205,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
         self.kernel_ = kernel = self._make_kernel(X)
-        # Blocks of equal size take the least memory. If even that exceeds the limit, stop here.
+        # Blocks of equal size take the least memory. If they exceed the limit, stop here.
         self._check_memory(np.full(n_clusters, n / n_clusters))
         with trace.phase("cluster"):
             centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, n_clusters, rng)
@@ -220,7 +220,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
         return self
 
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> BlockDiagonalKernel:
-        """`matrix_`, which `fit` has computed; X and trace belong to the interface."""
+        """`matrix_`, which `fit` has computed; X and trace are not used."""
         return self.matrix_
 
     def _check_memory(self, sizes: np.ndarray) -> None:

@@ -18,9 +18,9 @@ Rank c k from n k + (c k)^2 numbers. Links are found in one of two ways:
 - "galerkin": T_s' K(Z_s, Z_t) T_t with T = U Sigma^(-1/2): the Nystrom approximation with all
   landmarks, restricted to the bases. Positive semidefinite when no block is dropped.
 
-A basis may also come from the whole of its row of blocks (JMLR, section 7.2): landmarks from all
-clusters, and T_s the k directions of their span that hold most of the cluster's points
-(`leading_directions`).
+A basis may also come from the whole of its row of blocks (JMLR, section 7.2): its landmarks are
+from all clusters, and T_s has the k directions of their span in which the cluster's points have
+the largest norm (`leading_directions`).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -84,9 +84,9 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
     kernel, gamma, degree, coef0
         As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     preset : {"paper", "released"} or None, default=None
-        "paper": points as landmarks and sampled links, as published but for `pinv_cut`. "released":
-        the authors' program, where `rank` belongs to the whole matrix and a tenth of the links is
-        zero.
+        "paper": points as landmarks and sampled links, as published except for `pinv_cut`.
+        "released": the authors' program, where `rank` is the rank of the whole matrix and a tenth
+        of the links is zero.
     landmarks : {"kmeans", "uniform"}, default by preset ("kmeans")
         Centroids of k-means within the cluster, or points of it drawn without replacement.
     n_landmarks : int or None, default=None
@@ -100,10 +100,10 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         For link="sampled": (1 + rho) `rank` rows of each cluster are sampled.
     pinv_cut : float, default by preset (0.03)
         For link="sampled": singular values of a basis on its sample below this multiple of the
-        largest are treated as zero. 1e-6 in the authors' program.
+        largest are treated as zero. The authors' program has 1e-6.
     eps : float, default by preset (0.0)
         Links are zero if the kernel value of the two centroids is at most this. The ICML 2014
-        version states 0.1, with which Table 7 does not come out (`kbench.presets`).
+        version states 0.1, which does not reproduce its Table 7 (`kbench.presets`).
     zero_fraction : float, default by preset (0.0)
         Fraction of the links that are zero, those with the smallest kernel values of the
         centroids; 0.1 in the authors' program, which has no `eps`.
@@ -220,33 +220,33 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         n = X.shape[0]
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
-        use = self._settings()
-        self.effective_params_ = vars(use)
+        params = self._settings()
+        self.effective_params_ = vars(params)
         if self.rank is not None:
             clipped("rank", self.rank, n)
         n_clusters = clipped("n_clusters", self.n_clusters, n)
         self.kernel_ = kernel = self._make_kernel(X)
         with trace.phase("cluster"):
-            sample = rng.choice(n, min(n, max(use.n_samples, n_clusters)), replace=False)
+            sample = rng.choice(n, min(n, max(params.n_samples, n_clusters)), replace=False)
             centroids, self.labels_ = sampled_kmeans(
-                X, n_clusters, sample, max_iter=use.kmeans_iter
+                X, n_clusters, sample, max_iter=params.kmeans_iter
             )
             groups = [rows for _, rows in group_rows(self.labels_)]
-            pairs = self._kept_pairs(kernel, centroids, use)
-            use.rank = self._rank([len(rows) for rows in groups], pairs)
+            pairs = self._linked_pairs(kernel, centroids, params)
+            params.rank = self._rank([len(rows) for rows in groups], pairs)
         with trace.phase("bases"):
-            local, based = self._local_bases(X, kernel, groups, use, rng)
+            local, basis_entries = self._local_bases(X, kernel, groups, params, rng)
             bases: list[np.ndarray] = Parallel(n_jobs=self.n_jobs)(
                 delayed(basis_rows)(basis, X[rows], self.dtype)
                 for basis, rows in zip(local, groups, strict=True)
             )
         with trace.phase("links"):
-            blocks, linked = self._links(X, kernel, groups, local, bases, pairs, use, rng)
+            blocks, link_entries = self._links(X, kernel, groups, local, bases, pairs, params, rng)
             link = self._assemble(blocks, [basis.shape[1] for basis in bases])
         self.ranks_ = np.array([basis.shape[1] for basis in bases])
         self.n_clusters_ = len(groups)
         sizes = [(len(b.landmarks), len(rows)) for b, rows in zip(local, groups, strict=True)]
-        self.kernel_entries_ = based + linked + sum(m * n_s for m, n_s in sizes)
+        self.kernel_entries_ = basis_entries + link_entries + sum(m * n_s for m, n_s in sizes)
         basis = MEKABasis(centroids, local, link)
         self.matrix_ = MEKAKernel(basis, groups, bases, self.kernel_entries_)
         self.timings_ = dict(trace.timings)
@@ -262,67 +262,70 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
 
     def _settings(self) -> SimpleNamespace:
         """The parameters that presets set, with the user's values or else the preset's."""
-        use = SimpleNamespace(
+        params = SimpleNamespace(
             **presets.resolve(self.preset, presets.MEKA, self.get_params(deep=False))
         )
         default = presets.MEKA[self.preset]
         for name in ("rho", "pinv_cut"):
-            if use.link == "galerkin" and getattr(use, name) != default[name]:
+            if params.link == "galerkin" and getattr(params, name) != default[name]:
                 raise ValueError(
-                    f"{name}={getattr(use, name)} belongs to link='sampled' and has no effect with "
-                    f"link='galerkin'; set link='sampled', or leave {name} out"
+                    f"{name}={getattr(params, name)} belongs to link='sampled' and has no effect "
+                    f"with link='galerkin'; set link='sampled', or leave {name} out"
                 )
-        if self.numbers_per_row is not None and use.rank_strategy != "same":
+        if self.numbers_per_row is not None and params.rank_strategy != "same":
             raise ValueError(
                 f"numbers_per_row sets the same rank for each cluster, got "
-                f"rank_strategy={use.rank_strategy!r}; set rank instead"
+                f"rank_strategy={params.rank_strategy!r}; set rank instead"
             )
-        return use
+        return params
 
     def _local_bases(
         self,
         X: Any,
         kernel: Kernel,
         groups: list[np.ndarray],
-        use: SimpleNamespace,
+        params: SimpleNamespace,
         rng: np.random.RandomState,
     ) -> tuple[list[LocalBasis], int]:
         """Landmarks and projections of the clusters, and the number of kernel values computed."""
-        across = use.basis_sampling == "partition_rows"
-        points = [self._choose(X if across else X[rows], use, rng) for rows in groups]
+        from_all_rows = params.basis_sampling == "partition_rows"
+        points = [self._choose(X if from_all_rows else X[rows], params, rng) for rows in groups]
         landmarks = [KernelMatrix(kernel, part, np.float64) for part in points]
         grams = [matrix.block(np.arange(len(matrix))) for matrix in landmarks]
         entries = sum(matrix.n_entries for matrix in landmarks)
-        ranks = self._ranks(grams, [len(rows) for rows in groups], use)
-        local = []
+        ranks = self._ranks(grams, [len(rows) for rows in groups], params)
+        bases = []
         for s, (matrix, gram, rank) in enumerate(zip(landmarks, grams, ranks, strict=True)):
-            if across:
+            if from_all_rows:
                 rows = groups[s]
-                rows = rng.choice(rows, min(len(rows), use.n_samples), replace=False)
+                rows = rng.choice(rows, min(len(rows), params.n_samples), replace=False)
                 columns = kernel_columns(matrix, X[rows])
                 _, directions = leading_directions(gram, columns, rank, "exact", rng)
                 entries += len(rows) * len(matrix)
             else:
                 values, vectors = leading_eigenpairs(gram, rank, "exact", rng)
                 directions = vectors / np.sqrt(values)
-            local.append(LocalBasis(points[s], matrix, directions))
-        return local, entries
+            bases.append(LocalBasis(points[s], matrix, directions))
+        return bases, entries
 
-    def _choose(self, X: Any, use: SimpleNamespace, rng: np.random.RandomState) -> Any:
+    def _choose(self, X: Any, params: SimpleNamespace, rng: np.random.RandomState) -> Any:
         """Landmarks of one cluster: some of the rows X, or centroids of them."""
         n = X.shape[0]
-        wanted = self.n_landmarks
-        if wanted is None:
-            wanted = use.rank if use.landmarks == "kmeans" else 2 * use.rank
-            uneven = use.rank_strategy in ("size", "eigenvalues")
-            if uneven or (use.basis_sampling, use.landmarks) == ("partition_rows", "kmeans"):
-                wanted *= 2
-        size = min(wanted, n)
-        if use.landmarks == "uniform":
+        m = self.n_landmarks
+        if m is None:
+            m = params.rank if params.landmarks == "kmeans" else 2 * params.rank
+            uneven = params.rank_strategy in ("size", "eigenvalues")
+            if uneven or (params.basis_sampling, params.landmarks) == (
+                "partition_rows",
+                "kmeans",
+            ):
+                m *= 2
+        size = min(m, n)
+        if params.landmarks == "uniform":
             return X[rng.choice(n, size, replace=False)]
         if size == n:
             return X
-        sample = rng.choice(n, min(n, max(size, use.n_samples)), replace=False)
+        sample = rng.choice(n, min(n, max(size, params.n_samples)), replace=False)
         return kmeans_centroids(X, size, sample, max_iter=_LANDMARK_ITER).means
 
     def _rank(self, sizes: list[int], pairs: list[tuple[int, int]]) -> int:
@@ -337,17 +340,19 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
 
         return chosen_rank(self.rank, self.numbers_per_row, sum(sizes), count)
 
-    def _ranks(self, grams: list[np.ndarray], sizes: list[int], use: SimpleNamespace) -> list[int]:
+    def _ranks(
+        self, grams: list[np.ndarray], sizes: list[int], params: SimpleNamespace
+    ) -> list[int]:
         """Columns of W for each cluster, from its landmarks' Gram matrix and its size."""
         c, n = len(grams), sum(sizes)
-        if use.rank_strategy == "same":
-            return [use.rank] * c
-        if use.rank_strategy != "eigenvalues":
-            total = use.rank * (c if use.rank_strategy == "size" else 1)
+        if params.rank_strategy == "same":
+            return [params.rank] * c
+        if params.rank_strategy != "eigenvalues":
+            total = params.rank * (c if params.rank_strategy == "size" else 1)
             return [-(-total * size // n) for size in sizes]
         values = [scipy.linalg.eigvalsh(gram) for gram in grams]
         cluster = np.repeat(np.arange(c), [len(v) for v in values])
-        top = np.argsort(-np.concatenate(values), kind="stable")[: use.rank * c]
+        top = np.argsort(-np.concatenate(values), kind="stable")[: params.rank * c]
         return [max(1, count) for count in np.bincount(cluster[top], minlength=c)]
 
     def _links(
@@ -355,54 +360,54 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         X: Any,
         kernel: Kernel,
         groups: list[np.ndarray],
-        local: list[LocalBasis],
+        local_bases: list[LocalBasis],
         bases: list[np.ndarray],
         pairs: list[tuple[int, int]],
-        use: SimpleNamespace,
+        params: SimpleNamespace,
         rng: np.random.RandomState,
     ) -> tuple[dict[tuple[int, int], np.ndarray], int]:
         """L_st for the pairs s > t that are not dropped, and the number of kernel values."""
-        if use.link == "galerkin":
+        if params.link == "galerkin":
             # One matrix of all landmarks, so that the kernel preprocesses each point once.
-            points = _stack([basis.points for basis in local])
-            left = [basis.projection for basis in local]
+            points = _stack([basis.points for basis in local_bases])
+            left = [basis.projection for basis in local_bases]
         else:
-            chosen = [
-                rng.choice(len(g), min(len(g), int((1 + use.rho) * use.rank)), replace=False)
+            samples = [
+                rng.choice(len(g), min(len(g), int((1 + params.rho) * params.rank)), replace=False)
                 for g in groups
             ]
-            points = X[np.concatenate([g[v] for g, v in zip(groups, chosen, strict=True)])]
+            points = X[np.concatenate([g[v] for g, v in zip(groups, samples, strict=True)])]
             left = [
-                scipy.linalg.pinv(basis[v].astype(np.float64), rtol=use.pinv_cut).T
-                for basis, v in zip(bases, chosen, strict=True)
+                scipy.linalg.pinv(basis[v].astype(np.float64), rtol=params.pinv_cut).T
+                for basis, v in zip(bases, samples, strict=True)
             ]
         matrix = KernelMatrix(kernel, points, np.float64)
-        ends = np.cumsum([0] + [len(factor) for factor in left])
-        where = [np.arange(a, b) for a, b in pairwise(ends)]
+        offsets = np.cumsum([0] + [len(factor) for factor in left])
+        positions = [np.arange(a, b) for a, b in pairwise(offsets)]
         blocks = {}
         for s, t in pairs:
-            gram = matrix.block(where[s], matrix.points(where[t]))
+            gram = matrix.block(positions[s], matrix.points(positions[t]))
             blocks[s, t] = matmul(matmul(left[s].T, gram), left[t])
         return blocks, matrix.n_entries
 
     @staticmethod
-    def _kept_pairs(
-        kernel: Kernel, centroids: Centroids, use: SimpleNamespace
+    def _linked_pairs(
+        kernel: Kernel, centroids: Centroids, params: SimpleNamespace
     ) -> list[tuple[int, int]]:
         """Pairs s > t of clusters whose link is not set to zero."""
         means = KernelMatrix(kernel, centroids.means, np.float64)
-        similar = means.block(np.arange(len(means)))
+        similarities = means.block(np.arange(len(means)))
         pairs = [(s, t) for s in range(len(means)) for t in range(s)]
-        pairs.sort(key=lambda pair: similar[pair])
-        pairs = pairs[round(use.zero_fraction * len(pairs)) :]
-        return [pair for pair in pairs if use.eps == 0.0 or similar[pair] > use.eps]
+        pairs.sort(key=lambda pair: similarities[pair])
+        pairs = pairs[round(params.zero_fraction * len(pairs)) :]
+        return [pair for pair in pairs if params.eps == 0.0 or similarities[pair] > params.eps]
 
     def _assemble(self, blocks: dict[tuple[int, int], np.ndarray], ranks: list[int]) -> np.ndarray:
-        ends = np.cumsum([0, *ranks])
-        link = np.eye(ends[-1])
+        offsets = np.cumsum([0, *ranks])
+        link = np.eye(offsets[-1])
         for (s, t), block in blocks.items():
-            link[ends[s] : ends[s + 1], ends[t] : ends[t + 1]] = block
-            link[ends[t] : ends[t + 1], ends[s] : ends[s + 1]] = block.T
+            link[offsets[s] : offsets[s + 1], offsets[t] : offsets[t + 1]] = block
+            link[offsets[t] : offsets[t + 1], offsets[s] : offsets[s + 1]] = block.T
         if self.psd:
             values, vectors = scipy.linalg.eigh(link)
             negative = values < 0.0

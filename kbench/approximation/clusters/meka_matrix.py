@@ -22,7 +22,7 @@ class LocalBasis(NamedTuple):
     """Basis of cluster s: point x of the cluster has the row k(x, Z_s) T_s in W_s."""
 
     points: Any  # Z_s : (m_s, d)
-    landmarks: KernelMatrix  # of Z_s, float64
+    landmarks: KernelMatrix  # kernel matrix of Z_s, float64
     projection: np.ndarray  # T_s : (m_s, k_s) float64
 
     def fill(self, X: Any, out: np.ndarray) -> None:
@@ -33,9 +33,9 @@ class LocalBasis(NamedTuple):
         values = np.empty((min(_BATCH, len(out)), len(projection)), out.dtype)
         for start in range(0, len(out), _BATCH):
             rows = slice(start, start + _BATCH)
-            part = values[: len(out[rows])]
-            matrix.kernel.evaluate(matrix.kernel.prepare(X[rows], out.dtype), columns, part)
-            matmul(part, projection, out=out[rows])
+            batch = values[: len(out[rows])]
+            matrix.kernel.evaluate(matrix.kernel.prepare(X[rows], out.dtype), columns, batch)
+            matmul(batch, projection, out=out[rows])
 
 
 class MEKABasis:
@@ -58,11 +58,11 @@ class MEKABasis:
     def machine(self, weights: np.ndarray) -> Machine:
         machines = []
         parts = np.split(weights, np.cumsum(self.ranks)[:-1])
-        for basis, part in zip(self.local, parts, strict=True):
-            folded = matmul(basis.projection, part)
-            dtype = prediction_dtype(basis.landmarks.astype(np.float32), folded)
+        for basis, cluster_weights in zip(self.local, parts, strict=True):
+            coef = matmul(basis.projection, cluster_weights)
+            dtype = prediction_dtype(basis.landmarks.astype(np.float32), coef)
             centres = np.arange(len(basis.landmarks))
-            machines.append(KernelExpansion(basis.landmarks, centres, folded, dtype))
+            machines.append(KernelExpansion(basis.landmarks, centres, coef, dtype))
         return LocalExpansions(self.centroids, machines, weights.shape[1])
 
 

@@ -43,13 +43,13 @@ _MIN_REDUCTION = 1.25
 # The Gram matrix is float32 if rel_tol is at least this. Pivots below sqrt(4 eps) = 0.0007 are
 # rounding errors in float32. Set by hand.
 _SINGLE_TOL = 0.03
-# The sketch is first summed into a quarter of its columns. The basis that they give is accepted if
-# there are at least 6 of them for each unit of its rank; otherwise the basis is computed from the
-# full sketch. Fewer columns save time; the error grows by less than half
-# (tests/approximation/hss/test_hss.py). Set by hand.
+# The sketch is first summed into a quarter of its columns. The basis of these columns is accepted
+# if its rank is at most a sixth of their number; otherwise the full sketch gives the basis. Fewer
+# columns save time, and raise the error by less than half (tests/approximation/hss/test_hss.py).
+# Set by hand.
 _FOLDS = 4
 _COLUMNS_PER_RANK = 6
-# The columns determine the rank if there are at least 10 more of them (STRUMPACK's oversampling).
+# Columns determine a rank if they are at least 10 more than the rank (STRUMPACK's oversampling).
 _OVERSAMPLING = 10
 
 
@@ -71,7 +71,7 @@ class Tolerances:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """The tolerances among the settings of a matrix."""
-        return cls(**{each.name: settings[each.name] for each in fields(cls)})
+        return cls(**{item.name: settings[item.name] for item in fields(cls)})
 
 
 @dataclass
@@ -151,13 +151,13 @@ def compress(
             level = int(tree.level[i])
             # Nodes are in postorder: the previous one is the right child or a neighbouring leaf, so
             # that its rank is likely to be similar.
-            before = nodes[i - 1].basis if i else None
-            expected = 0 if before is None else before.rank
-            basis_of = partial(_basis, kernel, rows, level, expected, tolerances, rng)
+            previous = nodes[i - 1].basis if i else None
+            expected_rank = 0 if previous is None else previous.rank
+            basis_of = partial(_basis, kernel, rows, level, expected_rank, tolerances, rng)
             node.basis = basis_of(columns, weights)
-            wanted = min(len(rows), tolerances.max_rank, n_outside)
-            if len(columns) < min(wanted, node.basis.rank + _OVERSAMPLING + 1):
-                more = _far_columns(n, start, stop, columns, wanted, rng, scratch)
+            max_rank = min(len(rows), tolerances.max_rank, n_outside)
+            if len(columns) < min(max_rank, node.basis.rank + _OVERSAMPLING + 1):
+                more = _far_columns(n, start, stop, columns, max_rank, rng, scratch)
                 columns = np.concatenate([columns, more])
                 weights = np.concatenate([weights, np.ones(len(more), kernel.dtype)])
                 node.basis = basis_of(columns, weights)
@@ -215,18 +215,18 @@ def _far_columns(
     if n_far == 0:
         return np.empty(0, np.int32)
     if n_outside <= n_far + len(near):
-        drawn = np.arange(n_outside)
+        positions = np.arange(n_outside)
     else:
-        drawn = rng.randint(n_outside, size=n_far)
-    drawn[drawn >= start] += stop - start
-    return scratch.outside(drawn.astype(np.int32), start, stop, near)
+        positions = rng.randint(n_outside, size=n_far)
+    positions[positions >= start] += stop - start
+    return scratch.outside(positions.astype(np.int32), start, stop, near)
 
 
 def _basis(
     kernel: KernelMatrix,
     rows: np.ndarray,
     level: int,
-    expected: int,
+    expected_rank: int,
     tolerances: Tolerances,
     rng: np.random.RandomState,
     columns: np.ndarray,
@@ -236,7 +236,7 @@ def _basis(
     rel_tol, abs_tol = tolerances.rel_tol / level, tolerances.abs_tol / level
     single = kernel.dtype == np.float32 and rel_tol >= _SINGLE_TOL and not tolerances.trace_tol
     dtype = np.dtype(np.float32 if single else np.float64)
-    interpolated = partial(
+    interpolate_gram = partial(
         interpolate,
         rel_tol=rel_tol,
         abs_tol=abs_tol,
@@ -252,19 +252,19 @@ def _basis(
             if weights[part].min() != 1.0 or weights[part].max() != 1.0:
                 values *= weights[part]
             gram += _gram(values, dtype)
-        basis = interpolated(gram)
+        basis = interpolate_gram(gram)
     else:
         sketch = np.zeros((len(rows), width), kernel.dtype)
-        signed = weights * rng.choice(np.array([-1, 1], kernel.dtype), len(columns))
+        signed_weights = weights * rng.choice(np.array([-1, 1], kernel.dtype), len(columns))
         for first in range(0, len(columns), width):
             part = slice(first, first + width)
             values = kernel.block(rows, kernel.points(columns[part]))
-            _add_scaled(values, signed[part], sketch)
+            _add_scaled(values, signed_weights[part], sketch)
         narrow = -(-width // _FOLDS)
-        few = expected * _COLUMNS_PER_RANK <= narrow
-        basis = interpolated(_gram(_folded(sketch, narrow) if few else sketch, dtype))
-        if few and basis.rank * _COLUMNS_PER_RANK > narrow:
-            basis = interpolated(_gram(sketch, dtype))
+        use_narrow = expected_rank * _COLUMNS_PER_RANK <= narrow
+        basis = interpolate_gram(_gram(_fold(sketch, narrow) if use_narrow else sketch, dtype))
+        if use_narrow and basis.rank * _COLUMNS_PER_RANK > narrow:
+            basis = interpolate_gram(_gram(sketch, dtype))
     return Interpolation(basis.order, basis.coef.astype(kernel.dtype, copy=False))
 
 
@@ -273,13 +273,13 @@ def _gram(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return matmul(exact, exact.T)
 
 
-def _folded(sketch: np.ndarray, width: int) -> np.ndarray:
+def _fold(sketch: np.ndarray, width: int) -> np.ndarray:
     """The columns of a sketch summed into `width` columns."""
-    folded = sketch[:, :width].copy()
+    sums = sketch[:, :width].copy()
     for first in range(width, sketch.shape[1], width):
-        part = sketch[:, first : first + width]
-        folded[:, : part.shape[1]] += part
-    return folded
+        columns = sketch[:, first : first + width]
+        sums[:, : columns.shape[1]] += columns
+    return sums
 
 
 @njit(cache=True, nogil=True)
@@ -299,19 +299,19 @@ class _Scratch:
         self._out = np.empty(n, np.int32)
 
     def outside(
-        self, places: np.ndarray, start: int, stop: int, without: np.ndarray | None = None
+        self, positions: np.ndarray, start: int, stop: int, without: np.ndarray | None = None
     ) -> np.ndarray:
-        """Distinct `places` that are neither in start .. stop - 1 nor in `without`."""
+        """Distinct positions outside start .. stop - 1 and `without`."""
         self._stamp += 1
         if without is not None:
             self._mark[without] = self._stamp
-        count = _distinct(places, start, stop, self._mark, self._stamp, self._out)
+        count = _distinct(positions, start, stop, self._mark, self._stamp, self._out)
         return self._out[:count].copy()
 
 
 @njit(cache=True, nogil=True)
 def _distinct(places, start, stop, mark, stamp, out):
-    """Write the distinct places outside start .. stop - 1 to `out`; their number."""
+    """Write the distinct places outside start .. stop - 1 to `out`; returns their number."""
     count = 0
     for place in places:
         if (place < start or place >= stop) and mark[place] != stamp:

@@ -2,9 +2,9 @@
 
     S ~ P [I; E] S[pivots],     S : (m, columns)
 
-The pivots and E of a column-pivoted QR factorisation of S' equal the ones of a pivoted Cholesky
-factorisation of G = S S', which costs O(m^2 rank) instead of O(m rank columns). Used by step 4 of
-the compression of Chavez et al. (IPDPS 2020), section III.
+The pivots and E of a column-pivoted QR factorisation of S' equal those of a pivoted Cholesky
+factorisation of G = S S', which costs O(m^2 rank) instead of O(m rank columns). Step 4 of the
+compression of Chavez et al. (IPDPS 2020), section III, uses it.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from scipy.linalg import blas, lapack
 class Interpolation:
     """Rows as linear combinations of a subset of the rows."""
 
-    order: np.ndarray  # (m,) ints: the kept rows by decreasing pivot, then the others
-    coef: np.ndarray  # (m - rank, rank): E, coefficients of the other rows in the kept ones
+    order: np.ndarray  # (m,) ints: the skeleton rows by decreasing pivot, then the other rows
+    coef: np.ndarray  # (m - rank, rank): E, coefficients of the other rows in the skeleton rows
 
     @property
     def rank(self) -> int:

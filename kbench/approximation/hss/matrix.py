@@ -47,14 +47,14 @@ from kbench.validated import (
 )
 
 # Parameters on which the tree and the table of neighbours depend.
-_ORDERING = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")
+_ORDERING_PARAMETERS = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")
 # Learnt attributes that two fits with equal parameters to the same rows have in common.
-_LEARNT = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_entries_", "shape")
+_STATE = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_entries_", "shape")
 # The shift that an error message suggests, relative to the size of the least eigenvalue, which is
 # known to about 1 %. Set by hand.
 _SUGGESTED_SHIFT = 1.1
-# Rows of the larger one of the two samples from which the rank of all rows is extrapolated: 0.01 s.
-# On cadata, kin40k and protein it is within 20 % of the rank after compression. Set by hand.
+# Rows of the larger of the two samples from which `estimated_rank` extrapolates, in 0.01 s. On
+# cadata, kin40k and protein the estimate is within 20 % of the compressed rank. Set by hand.
 _RANK_ROWS = 1000
 
 
@@ -101,8 +101,8 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
     n_far : int or None, default=None
         Number of far columns of a node.
     sketch : int, "none" or None, default=None
-        Number of columns of the sketch that replaces the sampled columns; a quarter of it where the
-        rank is much lower. "none" uses the sampled columns themselves.
+        Number of columns of the sketch that replaces the sampled columns; a quarter of them for a
+        node of much lower rank. "none" uses the sampled columns themselves.
     memory_mb : float or None, default=None
         Limit on the size of the matrix in MiB; None means no limit.
     dtype : {"float32", "float64"}, default="float32"
@@ -233,10 +233,10 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         settings = self._settings()
         self._check_tables(n, like, neighbours)
         if like is not None and self._agrees(like, tuple(self.get_params(deep=False))):
-            self.__dict__.update((name, getattr(like, name)) for name in _LEARNT)
+            self.__dict__.update((name, getattr(like, name)) for name in _STATE)
             self.timings_ = dict(trace.timings)
             return self
-        if like is not None and not self._agrees(like, _ORDERING):
+        if like is not None and not self._agrees(like, _ORDERING_PARAMETERS):
             like = None
         rng = check_random_state(self.random_state)
         max_bytes = np.inf if self.memory_mb is None else self.memory_mb * 2**20
@@ -261,8 +261,8 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
                 self._near = _inverse(permutation)[neighbours[permutation]]
             elif self._near is None and k and len(self.tree_) > 1:
                 # The runner gives the preset's number as if it were typed.
-                typed = self.n_trees not in (None, HSS[self.preset]["n_trees"])
-                if typed and n <= EXACT_ROWS:
+                is_users_value = self.n_trees not in (None, HSS[self.preset]["n_trees"])
+                if is_users_value and n <= EXACT_ROWS:
                     warn(
                         f"n_trees={self.n_trees} has no effect: the neighbours of {n} rows, up to "
                         f"{EXACT_ROWS}, are searched exactly"
@@ -293,7 +293,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         It is extrapolated from the ranks of two samples, as a power of the number of rows. A rank
         near the number of rows of the smaller cluster means that compression saves nothing.
         """
-        # The estimate tells how to compute, not what: its rows need no seed of the user.
+        # The estimate decides how a matrix is computed, not its values: a fixed seed will do.
         rng = np.random.RandomState(0)
         n = X.shape[0]
         if n < 2:
@@ -308,13 +308,13 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         clusters = rng.permutation(middle), middle + rng.permutation(total - middle)
         size = min(middle, total - middle)
         tolerances = Tolerances.of(self._settings())
-        few, many = (
+        half_rank, sample_rank = (
             max(rank_between(kernel, clusters[0][:m], clusters[1][:m], tolerances, rng), 1)
             for m in (max(1, size // 2), size)
         )
-        # Ranks at most double with the rows, and do not fall.
-        power = np.clip(np.log2(many / few), 0.0, 1.0)
-        return float(min(many * (n / total) ** power, size * n / total))
+        # If the number of rows doubles, the rank at most doubles and does not fall.
+        power = np.clip(np.log2(sample_rank / half_rank), 0.0, 1.0)
+        return float(min(sample_rank * (n / total) ** power, size * n / total))
 
     def _settings(self) -> dict[str, Any]:
         """Values in effect of the parameters that a preset sets; "none" becomes None."""
@@ -330,9 +330,9 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
 
     def _agrees(self, other: "HSSMatrix", names: tuple[str, ...]) -> bool:
         """Whether another matrix has the same values in effect of these parameters."""
-        own = self.get_params(deep=False) | self._settings()
-        theirs = other.get_params(deep=False) | other._settings()
-        return all(own[name] == theirs[name] for name in names)
+        values = self.get_params(deep=False) | self._settings()
+        other_values = other.get_params(deep=False) | other._settings()
+        return all(values[name] == other_values[name] for name in names)
 
     @staticmethod
     def _check_tables(n: int, like: "HSSMatrix | None", neighbours: np.ndarray | None) -> None:
@@ -423,17 +423,17 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> "HSSKernel":
         """The matrix as a `KernelApproximation`, which kernel ridge estimators take.
 
-        Every `KernelApproximation` takes X and trace; here `fit` has computed the matrix.
+        X and trace are not used, because `fit` has computed the matrix.
         """
         check_is_fitted(self)
         return HSSKernel(self)
 
     def relative_error(self, n_rows: int = 200, random_state: Any = None) -> float:
         """||K - K~||_F / ||K||_F on sampled rows. O(n_rows n (d + r + leaf_size))."""
-        places = _inverse(self.tree_.permutation)
+        positions = _inverse(self.tree_.permutation)
         kernel = self.ordered_kernel_.astype(np.float64)
         rows = sampled_rows(self.shape[0], n_rows, check_random_state(random_state))
-        return kernel_error(lambda part: kernel.block(places[part])[:, places], self, rows)
+        return kernel_error(lambda part: kernel.block(positions[part])[:, positions], self, rows)
 
 
 class HSSKernel(KernelApproximation):
@@ -475,7 +475,7 @@ class HSSKernel(KernelApproximation):
         return self.matrix.factorise(alpha, np.float64).solve(Y)
 
     def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
-        """(K~ + s I)^-1 with s = alpha, or about the least larger s with factors."""
+        """(K~ + s I)^-1 with s = alpha, or about the least s that makes K~ + s I definite."""
         try:
             factor = self.matrix.factorise(alpha, np.float64, explain=False)
         except IndefiniteError:
@@ -485,7 +485,7 @@ class HSSKernel(KernelApproximation):
 
 
 def _inverse(permutation: np.ndarray) -> np.ndarray:
-    """The place of each original row."""
+    """The position of each original row in the permuted order."""
     inverse = np.empty(len(permutation), np.int32)
     inverse[permutation] = np.arange(len(permutation), dtype=np.int32)
     return inverse

@@ -1,9 +1,9 @@
 """Products with a kernel matrix in HSS form, its rows, and its values at new rows.
 
 Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridge Regression" (IPDPS
-2020), section II. A product goes up the tree, which gives the moments U' v of every node, and down
-again, which adds U B (moments of the sibling). A new row meets the points of its leaf and the
-skeletons of the siblings on its way to it.
+2020), section II. A product goes up the tree to compute the moments U' v of every node, and down to
+add U B (moments of the sibling). A new row needs kernel values with the points of its leaf and with
+the skeletons of the siblings on its way from the root to the leaf.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from kbench.validated import validate_data
 
 
 class HSSProducts:
-    """What a compressed matrix can do; `HSSMatrix` makes one.
+    """Products, rows and values of a compressed matrix; `HSSMatrix` is the subclass that fits it.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class HSSProducts:
         V = np.asarray(V, self.dtype)[tree.permutation]
         moments = self._moments(V)
         out = np.empty(V.shape, V.dtype)
-        below = [(len(tree) - 1, np.zeros((0, V.shape[1]), V.dtype))]
-        while below:
-            i, far = below.pop()
+        stack = [(len(tree) - 1, np.zeros((0, V.shape[1]), V.dtype))]
+        while stack:
+            i, far = stack.pop()
             node = nodes[i]
             if tree.left[i] < 0:
                 rows = slice(tree.start[i], tree.stop[i])
@@ -63,7 +63,7 @@ class HSSProducts:
             if node.basis is not None:
                 values, r = _from_skeleton(node, far), len(children[0])
                 children = children[0] + values[:r], children[1] + values[r:]
-            below += zip((left, right), children, strict=True)
+            stack += zip((left, right), children, strict=True)
         original = np.empty_like(out)
         original[tree.permutation] = out
         return original
@@ -71,7 +71,7 @@ class HSSProducts:
     rmatvec, rmatmat = matvec, matmat
 
     def _moments(self, V: np.ndarray) -> list[np.ndarray]:
-        """U' V of each node but the root, for V : (n, m) in the order of the tree."""
+        """U' V of each node except the root, for V : (n, m) in the order of the tree."""
         tree, moments = self.tree_, list[np.ndarray]()
         for i, node in enumerate(self.nodes_):
             if node.basis is None:
@@ -87,9 +87,9 @@ class HSSProducts:
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Rows of K~; (a, n). O(a n (r + leaf_size))."""
-        unit = np.zeros((self.shape[0], len(indices)), self.dtype)
-        unit[indices, np.arange(len(indices))] = 1.0
-        return self.matmat(unit).T
+        unit_columns = np.zeros((self.shape[0], len(indices)), self.dtype)
+        unit_columns[indices, np.arange(len(indices))] = 1.0
+        return self.matmat(unit_columns).T
 
     def toarray(self) -> np.ndarray:
         """K~ : (n, n), assembled from the bases; for tests and small n."""
@@ -100,7 +100,7 @@ class HSSProducts:
             rows = slice(tree.start[i], tree.stop[i])
             if left < 0:
                 dense[rows, rows] = node.block
-                below = np.eye(tree.stop[i] - tree.start[i], dtype=self.dtype)
+                basis = np.eye(tree.stop[i] - tree.start[i], dtype=self.dtype)
             else:
                 U, V = bases[left], bases[right]
                 middle = tree.stop[left]
@@ -108,21 +108,21 @@ class HSSProducts:
                 dense[middle : rows.stop, rows.start : middle] = matmul(
                     matmul(V, node.block.T), U.T
                 )
-                below = np.zeros((len(U) + len(V), U.shape[1] + V.shape[1]), self.dtype)
-                below[: len(U), : U.shape[1]], below[len(U) :, U.shape[1] :] = U, V
+                basis = np.zeros((len(U) + len(V), U.shape[1] + V.shape[1]), self.dtype)
+                basis[: len(U), : U.shape[1]], basis[len(U) :, U.shape[1] :] = U, V
             if node.basis is not None:
-                below = matmul(
-                    below, _from_skeleton(node, np.eye(node.basis.rank, dtype=self.dtype))
+                basis = matmul(
+                    basis, _from_skeleton(node, np.eye(node.basis.rank, dtype=self.dtype))
                 )
-            bases.append(below)
+            bases.append(basis)
         original = np.empty_like(dense)
         original[np.ix_(tree.permutation, tree.permutation)] = dense
         return original
 
     def cross(self, X: Any) -> np.ndarray:
-        """Approximate kernel between rows that need not have been fitted and all n points.
+        """Approximate kernel values of any rows with all n points.
 
-        The kernel values with the points of a row's leaf are exact. Those with the points of a
+        The kernel values with the points of a row's leaf are exact. The values with the points of a
         sibling node V on the way to the leaf are k(x, skeleton of V) U', with exact values at the
         skeleton and the basis U of V.
 
@@ -152,10 +152,10 @@ class HSSProducts:
             values = np.empty((self.shape[0], len(rows)), self.dtype)
             nodes = [(leaf, np.arange(tree.start[leaf], tree.stop[leaf]))]
             nodes += [(i, self.nodes_[i].skeleton) for i in siblings[leaf]]
-            for i, places in nodes:
-                near = np.empty((len(rows), len(places)), self.dtype)
-                if len(places):
-                    function.evaluate(points, self.ordered_kernel_.points(places), near)
+            for i, positions in nodes:
+                near = np.empty((len(rows), len(positions)), self.dtype)
+                if len(positions):
+                    function.evaluate(points, self.ordered_kernel_.points(positions), near)
                 if i == leaf:
                     values[tree.start[i] : tree.stop[i]] = near.T
                 else:
@@ -165,35 +165,35 @@ class HSSProducts:
         return out
 
     def _expand(self, top: int, far: np.ndarray, out: np.ndarray) -> None:
-        """out[points of node `top`] = U far, far : (rank, m), U the nested basis of the node."""
-        tree, below = self.tree_, [(top, far)]
-        while below:
-            i, far = below.pop()
+        """out[points of node `top`] = U far; far : (rank, m), U is the nested basis of the node."""
+        tree, stack = self.tree_, [(top, far)]
+        while stack:
+            i, far = stack.pop()
             values = _from_skeleton(self.nodes_[i], far)
             left, right = int(tree.left[i]), int(tree.right[i])
             if left < 0:
                 out[tree.start[i] : tree.stop[i]] = values
             else:
                 r = len(self.nodes_[left].skeleton)
-                below += [(left, values[:r]), (right, values[r:])]
+                stack += [(left, values[:r]), (right, values[r:])]
 
     def _leaves(self) -> Iterator[tuple[int, list[int]]]:
-        """Each leaf with the siblings of the nodes on the way from the root to it."""
+        """Yield each leaf with the siblings of the nodes on the way from the root to the leaf."""
         tree = self.tree_
-        below: list[tuple[int, list[int]]] = [(len(tree) - 1, [])]
-        while below:
-            i, siblings = below.pop()
+        stack: list[tuple[int, list[int]]] = [(len(tree) - 1, [])]
+        while stack:
+            i, siblings = stack.pop()
             left, right = int(tree.left[i]), int(tree.right[i])
             if left < 0:
                 yield i, siblings
             else:
-                below += [(left, [*siblings, right]), (right, [*siblings, left])]
+                stack += [(left, [*siblings, right]), (right, [*siblings, left])]
 
     def machine(self, coef: np.ndarray) -> "TreeExpansion":
         """The function cross(X) @ coef, an approximation of sum_j coef_j k(x, x_j).
 
-        O(leaf_size + r depth) kernel values a row: those with the points of its leaf and with the
-        skeletons of the siblings on the way to it.
+        A row takes O(leaf_size + r depth) kernel values, with the points of its leaf and with the
+        skeletons of the siblings on the way to the leaf.
 
         Parameters
         ----------
@@ -212,9 +212,9 @@ class HSSProducts:
         machines: dict[int, KernelExpansion] = {}
         for leaf, siblings in self._leaves():
             inner = np.arange(tree.start[leaf], tree.stop[leaf])
-            places = np.concatenate([inner, *(self.nodes_[i].skeleton for i in siblings)])
+            positions = np.concatenate([inner, *(self.nodes_[i].skeleton for i in siblings)])
             values = np.concatenate([coef[inner], *(moments[i] for i in siblings)])
-            machines[leaf] = KernelExpansion(kernel, places, values, dtype)
+            machines[leaf] = KernelExpansion(kernel, positions, values, dtype)
         return TreeExpansion(tree, machines, coef.shape[1])
 
 
@@ -230,7 +230,7 @@ class TreeExpansion(LocalMachines):
     def __init__(
         self, tree: ClusterTree, machines: dict[int, KernelExpansion], n_outputs: int
     ) -> None:
-        # Placing a row costs one scalar product for each level of the tree.
+        # Routing a row to its leaf costs one scalar product for each level of the tree.
         depth = float(tree.level[tree.leaves].mean())
         super().__init__(tree.assign, machines, n_outputs, depth)
         self.nbytes = tree.nbytes + sum(machine.nbytes for machine in machines.values())

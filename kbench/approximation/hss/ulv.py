@@ -2,9 +2,9 @@
 
 Chandrasekaran, Gu and Pals, "A Fast ULV Decomposition Solver for Hierarchically Semiseparable
 Representations" (SIMAX 28, 2006), for symmetric positive definite matrices and interpolative bases:
-subtracting E times the kept rows from the others decouples the others from all points outside the
-node, so that a Cholesky factorisation eliminates them. With s the kept and r the other rows of the
-matrix D of a node,
+subtracting E times the skeleton rows from the other rows decouples the other rows from all points
+outside the node, so that a Cholesky factorisation eliminates them. With the skeleton rows s and the
+other rows r of the matrix D of a node,
 
     Y = D_rs - E D_ss,    X = D_rr - E D_sr - D_rs E' + E D_ss E' = L L',    W = L^-1 Y,
 
@@ -83,8 +83,8 @@ class ULVFactor:
 
     @property
     def nbytes(self) -> int:
-        parts = sum(part.lower.nbytes + part.coupling.nbytes for part in self._eliminated)
-        return parts + self._root.nbytes
+        n_bytes = sum(rows.lower.nbytes + rows.coupling.nbytes for rows in self._eliminated)
+        return n_bytes + self._root.nbytes
 
     def _factorise(self) -> None:
         tree, remaining = self._tree, list[np.ndarray]()
@@ -104,20 +104,20 @@ class ULVFactor:
                 remaining.append(self._eliminate(matrix, node))
 
     def _eliminate(self, matrix: np.ndarray, node: Node) -> np.ndarray:
-        """Eliminate the rows that the basis of a node expresses by the kept ones.
+        """Eliminate the rows that the basis of a node expresses by its skeleton rows.
 
-        Returns the Schur complement of the kept rows, which the parent gets.
+        Returns the Schur complement of the skeleton rows, which the parent gets.
         """
         basis = node.basis
         assert basis is not None
-        kept, others = basis.kept, basis.others
-        schur = np.asfortranarray(matrix[np.ix_(kept, kept)])
+        skeleton, others = basis.kept, basis.others
+        schur = np.asfortranarray(matrix[np.ix_(skeleton, skeleton)])
         if len(others) == 0:
-            self._eliminated.append(_Eliminated(*np.zeros((2, 0, len(kept)), self.dtype)))
+            self._eliminated.append(_Eliminated(*np.zeros((2, 0, len(skeleton)), self.dtype)))
             return schur
         inner = np.asfortranarray(matrix[np.ix_(others, others)])
-        coupling = np.asfortranarray(matrix[np.ix_(others, kept)])
-        if len(kept):
+        coupling = np.asfortranarray(matrix[np.ix_(others, skeleton)])
+        if len(skeleton):
             coef = np.asfortranarray(basis.coef, self.dtype)
             product = np.asfortranarray(matmul(coef, schur))
             half = np.asfortranarray(coupling - self.dtype.type(0.5) * product)
@@ -126,7 +126,7 @@ class ULVFactor:
             )
             coupling -= product
         lower = self._cholesky(inner)
-        if len(kept):
+        if len(skeleton):
             coupling = _ROUTINES[self.dtype].trsm(1.0, lower, coupling, lower=1, overwrite_b=1)
             schur = _ROUTINES[self.dtype].syrk(
                 -1.0, coupling, beta=1.0, c=schur, trans=1, lower=1, overwrite_c=1
@@ -149,52 +149,52 @@ class ULVFactor:
         tree, nodes = self._tree, self._nodes
         B = np.asarray(B, self.dtype)
         reduced: list[np.ndarray] = []
-        waiting: list[np.ndarray] = []
+        stack: list[np.ndarray] = []
         for i, node in enumerate(nodes):
             if tree.left[i] < 0:
                 rows = B[tree.start[i] : tree.stop[i]]
             else:
-                right, left = waiting.pop(), waiting.pop()
+                right, left = stack.pop(), stack.pop()
                 rows = np.concatenate([left, right])
             if node.basis is None:
                 break
-            part, kept = self._eliminated[i], rows[node.basis.kept]
+            eliminated, skeleton = self._eliminated[i], rows[node.basis.kept]
             others = rows[node.basis.others]
             if len(others):
-                others = others - matmul(node.basis.coef, kept)
-                others = self._substitute(part.lower, others)
-                kept -= matmul(part.coupling.T, others)
+                others = others - matmul(node.basis.coef, skeleton)
+                others = self._substitute(eliminated.lower, others)
+                skeleton -= matmul(eliminated.coupling.T, others)
             reduced.append(others)
-            waiting.append(kept)
+            stack.append(skeleton)
         out = np.empty(B.shape)
         solution = rows
         if len(rows):
             half = self._substitute(self._root, rows)
             solution = self._substitute(self._root, half, transposed=1)
-        below = [(len(nodes) - 1, solution)]
-        while below:
-            i, solution = below.pop()
+        pending = [(len(nodes) - 1, solution)]
+        while pending:
+            i, solution = pending.pop()
             if tree.left[i] < 0:
                 out[tree.start[i] : tree.stop[i]] = solution
                 continue
-            first = nodes[tree.left[i]].basis
-            assert first is not None
-            halves = solution[: first.rank], solution[first.rank :]
-            for child, kept in zip((tree.left[i], tree.right[i]), halves, strict=True):
-                below.append((int(child), self._expand(int(child), kept, reduced[child])))
+            left_basis = nodes[tree.left[i]].basis
+            assert left_basis is not None
+            halves = solution[: left_basis.rank], solution[left_basis.rank :]
+            for child, skeleton in zip((tree.left[i], tree.right[i]), halves, strict=True):
+                pending.append((int(child), self._expand(int(child), skeleton, reduced[child])))
         return out
 
-    def _expand(self, i: int, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The unknowns of a node from its kept unknowns and its reduced right-hand side."""
-        basis, part = self._nodes[i].basis, self._eliminated[i]
+    def _expand(self, i: int, skeleton: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """The unknowns of a node from its skeleton's unknowns and its reduced right-hand side."""
+        basis, eliminated = self._nodes[i].basis, self._eliminated[i]
         assert basis is not None
-        solution = np.empty((len(basis.order), kept.shape[1]), self.dtype)
+        solution = np.empty((len(basis.order), skeleton.shape[1]), self.dtype)
         if len(others):
-            others = others - matmul(part.coupling, kept)
-            others = self._substitute(part.lower, others, transposed=1)
-            kept = kept - matmul(basis.coef.T, others)
+            others = others - matmul(eliminated.coupling, skeleton)
+            others = self._substitute(eliminated.lower, others, transposed=1)
+            skeleton = skeleton - matmul(basis.coef.T, others)
             solution[basis.others] = others
-        solution[basis.kept] = kept
+        solution[basis.kept] = skeleton
         return solution
 
     def _substitute(self, lower: np.ndarray, B: np.ndarray, transposed: int = 0) -> np.ndarray:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from kbench.approximation import HSSMatrix
-from kbench.approximation.hss.compression import _add_scaled, _folded
+from kbench.approximation.hss.compression import _add_scaled, _fold
 from kbench.approximation.hss.interpolative import interpolate
 from kbench.clustering import nearest_neighbours
 from kbench.presets import HSS
@@ -107,12 +107,12 @@ def test_a_folded_sketch_is_the_sketch_of_fewer_columns():
         for first in range(0, 1000, sketch.shape[1]):
             part = slice(first, first + sketch.shape[1])
             _add_scaled(values[:, part], signs[part], sketch)
-    np.testing.assert_allclose(_folded(wide, 30), narrow, atol=1e-12)
+    np.testing.assert_allclose(_fold(wide, 30), narrow, atol=1e-12)
     by_hand = [values[:, j::30] @ signs[j::30] for j in range(30)]
     np.testing.assert_allclose(narrow, np.transpose(by_hand), atol=1e-12)
     # Columns beyond a multiple of the fewer ones begin again.
     thrice = wide[:, :20] + wide[:, 50:70] + wide[:, 100:]
-    np.testing.assert_allclose(_folded(wide, 50)[:, :20], thrice)
+    np.testing.assert_allclose(_fold(wide, 50)[:, :20], thrice)
 
 
 def test_the_first_level_is_dropped_at_a_relative_tolerance_of_one():
