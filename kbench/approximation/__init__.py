@@ -1,9 +1,9 @@
-"""Structured approximations of kernel matrices; those with explicit features are transformers.
+"""Structured approximations of kernel matrices; approximations by features are transformers.
 
-`operator.py` is their interface. Rooms: `features` (explicit maps, and matrices that are products
+`operator.py` has the interface. Rooms: `features` (explicit maps, and matrices that are products
 of features), `landmarks` (Nystrom kinds), `clusters` (BKA, MEKA), `hss`; `seeded` draws random
-features again instead of storing them, `expansions` replaces many points by few. Nothing here knows
-targets of rows: estimators are in `kbench.methods`, optimisation in `kbench.solvers`.
+features again instead of storing them, `expansions` replaces many points by few. These modules do
+not see targets: estimators are in `kbench.methods`, optimisation in `kbench.solvers`.
 """
 
 from kbench.approximation.clusters.block_diagonal import BKA, BlockDiagonalKernel

@@ -5,8 +5,8 @@ Two kinds of objects:
 - An *approximation* (`Approximation`) is a scikit-learn estimator: it has parameters, `fit(X)`
   chooses clusters, landmarks or frequencies, and `kernel_matrix(X)` returns the approximate kernel
   matrix of the rows it was fitted to. MEKA, BKA and HSSMatrix build the matrix in `fit`. Feature
-  maps (Nystrom features, random Fourier features, Fastfood) are transformers as well, hold nothing
-  of the training rows, and compute the features of X in `kernel_matrix`.
+  maps (Nystrom features, random Fourier features, Fastfood) are also transformers; they do not
+  store the features of training rows, and compute the features of X in `kernel_matrix`.
 - An *approximate kernel matrix* (`KernelApproximation`) is a symmetric n x n linear operator that
   stores far fewer than n^2 numbers: products `G @ V`, rows, values at new points (`cross`),
   regularised solves.
@@ -64,7 +64,7 @@ class KernelApproximation(LinearOperator, ABC):
     nbytes_ : int
         Bytes of the stored numbers that a product uses.
     n_parameters_ : int
-        How many nonzero numbers these are: the memory axis of the papers.
+        Number of stored nonzero numbers: the memory axis of the papers.
     """
 
     def __init__(self, n: int, kernel_entries: int = 0) -> None:
@@ -100,7 +100,7 @@ class KernelApproximation(LinearOperator, ABC):
     def machine(self, coef: np.ndarray) -> Machine:
         """The function X -> cross(X) @ coef for coef : (n, m).
 
-        It keeps what evaluation needs, which is less than the n training points where possible.
+        It keeps the arrays that evaluation needs, if possible fewer than the n training points.
         """
 
     @abstractmethod
@@ -121,7 +121,7 @@ class KernelApproximation(LinearOperator, ABC):
         Raises
         ------
         ValueError
-            As `scaled`, if there is a scale.
+            As for `scaled`, if there is a scale.
         """
         if scale is None:
             return self.machine(self.solve(Y, alpha))
@@ -149,8 +149,8 @@ class KernelApproximation(LinearOperator, ABC):
 class Approximation(Protocol):
     """A kernel approximation as an estimator, fitted or not.
 
-    It also has scikit-learn's `get_params`, `set_params` and, where it draws anything, a parameter
-    `random_state`.
+    It also has scikit-learn's `get_params`, `set_params` and, if it draws random numbers, a
+    parameter `random_state`.
 
     Attributes
     ----------
@@ -192,17 +192,17 @@ def kernel_error(
 
     Notes
     -----
-    O(a n d) time for the exact rows, and the time of the approximate ones; 64 MiB at a time.
+    O(a n d) time for the exact rows, and the time of the approximate rows; 64 MiB at a time.
     """
     exact = kernel.block if isinstance(kernel, KernelMatrix) else kernel
     step = max(1, _BLOCK_BYTES // (8 * approximation.shape[1]))
-    missed = total = 0.0
+    squared_error = squared_norm = 0.0
     for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        values = exact(part)
-        total += _squares(values)
-        missed += _squares(values - approximation.rows(part))
-    return float(np.sqrt(missed / total)) if total else 0.0
+        batch = rows[start : start + step]
+        values = exact(batch)
+        squared_norm += _squares(values)
+        squared_error += _squares(values - approximation.rows(batch))
+    return float(np.sqrt(squared_error / squared_norm)) if squared_norm else 0.0
 
 
 def _squares(values: np.ndarray) -> float:

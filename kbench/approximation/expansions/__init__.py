@@ -1,5 +1,5 @@
 """Few points in place of many: reduced sets of an expansion, representative sets of the rows.
 
-These functions approximate a given function or set of rows, not a kernel matrix; that is in the
-other rooms.
+These functions approximate a function or a set of rows; the other rooms approximate kernel
+matrices.
 """

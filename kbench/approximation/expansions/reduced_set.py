@@ -10,8 +10,8 @@ Statistical Pattern Recognition Toolbox. With w = sum_i a_i phi(x_i), for the Ga
         b <- the best coefficients of phi(z_1), ..., phi(z_j) for w, K_zz b = K_zx a
         r <- w - sum_j b_j phi(z_j)
 
-The fixed point of z = sum_i c_i k(x_i, z) x_i / sum_i c_i k(x_i, z), c being r's coefficients, is
-where the gradient of <r, phi(z)> vanishes.
+At the fixed point of z = sum_i c_i k(x_i, z) x_i / sum_i c_i k(x_i, z), with the coefficients c of
+r, the gradient of <r, phi(z)> vanishes.
 """
 
 from typing import NamedTuple
@@ -29,11 +29,12 @@ from kbench.kernels.origin import origin_of
 _RIDGE = 1e-8
 # The fixed-point iteration stops after 200 steps, or if the squared length of a step is at most
 # 1e-12. Both are set by hand.
-_FIXED_STEPS, _CONVERGED = 200, 1e-12
-# Guard: a point stays if a denominator is below this multiple of its terms' absolute sum: rounding.
-_VANISHES = 1e-10
-# Guard: stop when the squared residual is below this multiple of ||w||^2: float64 rounding.
-_NEGLIGIBLE = 1e-12
+_FIXED_STEPS, _SQUARED_STEP = 200, 1e-12
+# Guard: an iteration stops at its point if the denominator is below this multiple of the absolute
+# sum of its terms, and so only rounding.
+_VANISHING_SUM = 1e-10
+# Guard: stop when the squared residual is below this multiple of ||w||^2, the rounding of float64.
+_NEGLIGIBLE_RESIDUAL = 1e-12
 
 
 class ReducedSet(NamedTuple):
@@ -65,53 +66,53 @@ def reduced_set(
         absolute values of its coefficients; the best result is kept.
 
     O(r t (s + r) d) time for r points and t evaluations of <r, phi(z)> for each; s^2 kernel values
-    once for ||w||^2. An expansion without a coefficient, or of values that are 0 but for rounding,
-    is one point with coefficient 0.
+    once for ||w||^2. An expansion without a coefficient, or whose values are only rounding errors,
+    becomes one point with coefficient 0.
     """
     if not coef.any():
         return ReducedSet(X[:1], np.zeros(1), np.zeros(2))
-    # By a power of two, so that squares of small coefficients do not vanish.
-    size = 2.0 ** np.frexp(np.abs(coef).max())[1]
-    coef = coef / size
+    # Coefficients are divided by a power of two, so that squares of small ones do not vanish.
+    scale = 2.0 ** np.frexp(np.abs(coef).max())[1]
+    coef = coef / scale
     # Centring leaves distances as they are and reduces their rounding errors.
     origin = origin_of(X, X.mean(axis=0))
     X = X - origin
     kernel = KernelMatrix(RBF(gamma), X, np.float64)
     total = float(matmul(coef, kernel.product(np.arange(len(X)), coef)))
     residuals, points = [total], np.empty((0, X.shape[1]))
-    best = np.empty(0)
+    beta = np.empty(0)
     gram, products = np.empty((0, 0)), np.empty(0)
-    while len(points) < n_points and residuals[-1] > _NEGLIGIBLE * total:
-        P, c = np.vstack([X, points]), np.concatenate([coef, -best])
+    while len(points) < n_points and residuals[-1] > _NEGLIGIBLE_RESIDUAL * total:
+        P, c = np.vstack([X, points]), np.concatenate([coef, -beta])
         starts = P[rng.choice(len(P), n_restarts, p=np.abs(c) / np.abs(c).sum())]
         z = _preimage(P, c, gamma, starts, preimage)
-        new = np.exp(-gamma * ((points - z) ** 2).sum(axis=1))
-        gram = np.block([[gram, new[:, None]], [new, np.ones(1)]])
+        values = np.exp(-gamma * ((points - z) ** 2).sum(axis=1))
+        gram = np.block([[gram, values[:, None]], [values, np.ones(1)]])
         products = np.append(products, _values(X, coef, gamma, z[None])[0])
         points = np.vstack([points, z])
         factor = scipy.linalg.cho_factor(gram + _RIDGE * np.eye(len(gram)))
-        best = scipy.linalg.cho_solve(factor, products)
-        residuals.append(total + matmul(matmul(best, gram), best) - matmul(2.0 * best, products))
+        beta = scipy.linalg.cho_solve(factor, products)
+        residuals.append(total + matmul(matmul(beta, gram), beta) - matmul(2.0 * beta, products))
     if not len(points):
-        return ReducedSet(X[:1] + origin, np.zeros(1), size**2 * np.array([total, total]))
-    return ReducedSet(points + origin, size * best, size**2 * np.array(residuals))
+        return ReducedSet(X[:1] + origin, np.zeros(1), scale**2 * np.array([total, total]))
+    return ReducedSet(points + origin, scale * beta, scale**2 * np.array(residuals))
 
 
-def _weighted(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
+def _weighted_values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
     """c_i k(p_i, z) : (R, s) for the rows z of Z : (R, d)."""
     squares = (P**2).sum(axis=1) + (Z**2).sum(axis=1)[:, None] - matmul(2.0 * Z, P.T)
     return c * np.exp(-gamma * np.maximum(squares, 0.0))
 
 
 def _values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
-    return _weighted(P, c, gamma, Z).sum(axis=1)
+    return _weighted_values(P, c, gamma, Z).sum(axis=1)
 
 
 def _preimage(
-    P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray, how: str
+    P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray, method: str
 ) -> np.ndarray:
     """The best of the points z reached from starts : (R, d), by <r, phi(z)>^2; (d,)."""
-    if how == "fixed_point":
+    if method == "fixed_point":
         points = _fixed_points(P, c, gamma, starts)
     else:
         points = np.array([_ascend(P, c, gamma, start) for start in starts])
@@ -121,18 +122,18 @@ def _preimage(
 
 
 def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray) -> np.ndarray:
-    """Where the fixed-point iteration ends from each of the starts : (R, d); (R, d)."""
+    """Last points (R, d) of the fixed-point iterations from the starts : (R, d)."""
     Z = starts.copy()
     moving = np.arange(len(Z))
     for _ in range(_FIXED_STEPS):
-        weights = _weighted(P, c, gamma, Z[moving])
+        weights = _weighted_values(P, c, gamma, Z[moving])
         sums = weights.sum(axis=1)
-        alive = np.abs(sums) > _VANISHES * np.abs(weights).sum(axis=1)
-        moving, weights, sums = moving[alive], weights[alive], sums[alive]
-        following = matmul(weights, P) / sums[:, None]
-        far = ((following - Z[moving]) ** 2).sum(axis=1) >= _CONVERGED
-        Z[moving] = following
-        moving = moving[far]
+        is_nonzero = np.abs(sums) > _VANISHING_SUM * np.abs(weights).sum(axis=1)
+        moving, weights, sums = moving[is_nonzero], weights[is_nonzero], sums[is_nonzero]
+        new_points = matmul(weights, P) / sums[:, None]
+        is_moving = ((new_points - Z[moving]) ** 2).sum(axis=1) >= _SQUARED_STEP
+        Z[moving] = new_points
+        moving = moving[is_moving]
         if not len(moving):
             break
     return Z
@@ -140,7 +141,7 @@ def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray
 
 def _ascend(P: np.ndarray, c: np.ndarray, gamma: float, start: np.ndarray) -> np.ndarray:
     def negative_square(z: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = _weighted(P, c, gamma, z[None])[0]
+        weights = _weighted_values(P, c, gamma, z[None])[0]
         value = weights.sum()
         slope = 2.0 * gamma * (matmul(weights, P) - value * z)
         return -(value**2), -2.0 * value * slope

@@ -20,13 +20,13 @@ from numba import njit
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
-# A combination's residual is minimised until it is within max(_PRECISION eps, _MIN_GAP) of its
-# lower bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by hand.
+# The residual of a combination is minimised until max(_PRECISION eps, _MIN_GAP) above its lower
+# bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by hand.
 _PRECISION = 0.01
 _MIN_GAP = 1e-9
 # Guard: a row is on the smallest ball if its coefficient in the ball's centre exceeds this; smaller
-# ones are rounding errors of the conditional-gradient steps.
-_COEFFICIENT = 1e-7
+# coefficients are rounding errors of the conditional-gradient steps.
+_MIN_COEFFICIENT = 1e-7
 
 
 @njit(nogil=True, cache=True)
@@ -93,46 +93,46 @@ def _extreme_points(gram, eps):
     nearest_combination(gram, a, 0.5 * diagonal, 0.0, centre, np.inf, tol)
     distance = diagonal - 2.0 * (gram @ centre)
     order = np.argsort(-distance)
-    members, place = np.empty(a, np.int64), np.full(a, -1, np.int64)
-    among, products = np.empty((a, a)), np.empty(a)
+    members, position = np.empty(a, np.int64), np.full(a, -1, np.int64)
+    inner, products = np.empty((a, a)), np.empty(a)
     combinations, residuals = np.zeros((a, a)), np.zeros(a)
     size = 0
-    for turn in range(2):
+    for sweep in range(2):
         for i in order:
-            on_ball = centre[i] > _COEFFICIENT
-            if on_ball != (turn == 0):
+            on_ball = centre[i] > _MIN_COEFFICIENT
+            if on_ball != (sweep == 0):
                 continue
             nearest = 0
             for t in range(size):
                 products[t] = gram[i, members[t]]
                 if (
-                    among[t, t] - 2.0 * products[t]
-                    < among[nearest, nearest] - 2.0 * products[nearest]
+                    inner[t, t] - 2.0 * products[t]
+                    < inner[nearest, nearest] - 2.0 * products[nearest]
                 ):
                     nearest = t
             if not on_ball:
                 mu = combinations[i]
                 mu[nearest] = 1.0
-                value, _ = nearest_combination(among, size, products, diagonal[i], mu, eps, tol)
+                value, _ = nearest_combination(inner, size, products, diagonal[i], mu, eps, tol)
                 if value <= eps:
                     residuals[i] = value
                     continue
                 for t in range(size):
                     mu[t] = 0.0
             for t in range(size):
-                among[size, t] = among[t, size] = products[t]
-            among[size, size] = diagonal[i]
-            members[size], place[i] = i, size
+                inner[size, t] = inner[t, size] = products[t]
+            inner[size, size] = diagonal[i]
+            members[size], position[i] = i, size
             size += 1
     # A member added after a row was examined may improve the combination of that row.
     for i in range(a):
-        if place[i] >= 0:
-            combinations[i, place[i]] = 1.0
+        if position[i] >= 0:
+            combinations[i, position[i]] = 1.0
             continue
         for t in range(size):
             products[t] = gram[i, members[t]]
         value, _ = nearest_combination(
-            among, size, products, diagonal[i], combinations[i], np.inf, tol
+            inner, size, products, diagonal[i], combinations[i], np.inf, tol
         )
         residuals[i] = max(value, 0.0)
     return members[:size].copy(), combinations[:, :size].copy(), residuals
@@ -143,9 +143,9 @@ class RepresentativeSet:
     """The representative rows of a data set."""
 
     members: np.ndarray  # (M,) ints: row numbers, ascending
-    # (M,): weight that each member represents; their sum is the total weight of the rows.
+    # (M,): weight that each member represents; all sum to the total weight of the rows.
     weights: np.ndarray
-    # (n,): ||phi(x) - its combination||^2; 0 for members and for rows without weight.
+    # (n,): ||phi(x) - combination of x||^2; 0 for members and for rows without weight.
     residuals: np.ndarray
 
 
@@ -168,40 +168,41 @@ def representative_set(
     weights : (n,). Rows with weight 0 are left out.
     eps : Bound on the residuals; if negative, every row represents itself
     first_level : {"fls2", "fls1"}
-        Recursive bisection at the median kernel distance from a row, or the order of the rows.
+        "fls2" bisects recursively at the median kernel distance from a row; "fls1" takes the rows
+        in their order.
     first_size, second_size : P and V, the largest sets of the two levels
 
-    O(n log(n / P) + n P / V) kernel values of the two levels and n V of the subsets, on which it
-    takes O(n V s) time with s members in each.
+    O(n log(n / P) + n P / V) kernel values for the two levels and n V for the subsets, and O(n V s)
+    time for s members in each subset.
     """
     kernel = kernel.astype(np.float64)
     diagonal = kernel.diagonal()
-    chosen, represented, residuals = [], np.zeros(len(kernel)), np.zeros(len(kernel))
+    members_of_subsets, represented, residuals = [], np.zeros(len(kernel)), np.zeros(len(kernel))
     for label in np.unique(labels):
         rows = np.flatnonzero((labels == label) & (weights > 0))
         if first_level == "fls2":
-            sets = _halves(kernel, diagonal, rows, first_size)
+            sets = _bisect(kernel, diagonal, rows, first_size)
         else:
             sets = [rows[i : i + first_size] for i in range(0, len(rows), first_size)]
-        for part in sets:
-            for subset in _neighbours(kernel, diagonal, norms, part, second_size):
+        for level_rows in sets:
+            for subset in _neighbour_subsets(kernel, diagonal, norms, level_rows, second_size):
                 gram = kernel.block(subset, kernel.points(subset))
                 members, combinations, residuals[subset] = _extreme_points(gram, float(eps))
-                chosen.append(subset[members])
+                members_of_subsets.append(subset[members])
                 represented[subset[members]] = matmul(weights[subset], combinations)
-    rows = np.sort(np.concatenate(chosen))
+    rows = np.sort(np.concatenate(members_of_subsets))
     return RepresentativeSet(rows, represented[rows], residuals)
 
 
 def _distances(
     kernel: KernelMatrix, diagonal: np.ndarray, rows: np.ndarray, row: int
 ) -> np.ndarray:
-    """||phi(x) - phi(x_row)||^2 - k(x_row, x_row) of the rows : (a,); (a,)."""
+    """||phi(x) - phi(x_row)||^2 - k(x_row, x_row) for each of the rows x : (a,); (a,)."""
     values = kernel.block(rows, kernel.points(np.array([row])))[:, 0]
     return diagonal[rows] - 2.0 * values
 
 
-def _halves(
+def _bisect(
     kernel: KernelMatrix, diagonal: np.ndarray, rows: np.ndarray, size: int
 ) -> list[np.ndarray]:
     """FLS2: cut at the median distance from the first row, until no set is larger than `size`."""
@@ -209,13 +210,13 @@ def _halves(
         return [rows]
     order = np.argpartition(_distances(kernel, diagonal, rows, rows[0]), len(rows) // 2)
     near, far = np.split(rows[order], [len(rows) // 2])
-    return [*_halves(kernel, diagonal, near, size), *_halves(kernel, diagonal, far, size)]
+    return [*_bisect(kernel, diagonal, near, size), *_bisect(kernel, diagonal, far, size)]
 
 
-def _neighbours(
+def _neighbour_subsets(
     kernel: KernelMatrix, diagonal: np.ndarray, norms: np.ndarray, rows: np.ndarray, size: int
 ) -> list[np.ndarray]:
-    """SLS: the `size` rows nearest to one, from the longest row on, then from the next nearest."""
+    """SLS: take the `size` rows nearest to the longest row, then those nearest to the next row."""
     subsets = []
     centre = rows[np.argmax(norms[rows])] if len(rows) else 0
     while len(rows) > size:

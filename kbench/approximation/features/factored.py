@@ -30,7 +30,7 @@ from kbench.kernels.threads import cached_property
 _BATCH = 4096
 # Eigenvalues of W'W below this multiple of the largest are rounding errors; their directions are
 # dropped. The keys are the bytes of a number of W: 4 for float32, 8 for float64. Guard.
-_DEPENDENT = {4: 1e-10, 8: 1e-14}
+_RANK_CUT = {4: 1e-10, 8: 1e-14}
 
 
 class RowBasis(Protocol):
@@ -109,7 +109,7 @@ class _Core:
     def __init__(self, roots: list[np.ndarray], link: np.ndarray | None) -> None:
         self.roots, self.link = roots, link
         self.columns = _spans([root.shape[1] for root in roots])
-        self.matrix = _projected([root.T for root in roots], link, self.columns)
+        self.matrix = _project([root.T for root in roots], link, self.columns)
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
@@ -123,34 +123,32 @@ class _Core:
         definite.
         """
         try:
-            inner = self._solved(products, alpha)
+            inner = self._solve_shifted(products, alpha)
         except scipy.linalg.LinAlgError:
-            values, vectors = self._clipped(alpha)
-            rotated = matmul(vectors.T, self._right(products))
+            values, vectors = self._clipped_spectrum(alpha)
+            rotated = matmul(vectors.T, self._right_hand_side(products))
             inner = matmul(vectors, rotated / (values + alpha)[:, None])
-        return self._linked(inner)
+        return self._times_link(inner)
 
     def dual_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
         """Weights u of (Y - W u) / alpha = (G + alpha I)^-1 Y, as `ridge_weights`; (r, m)."""
         try:
-            return self._linked(self._solved(products, alpha))
+            return self._times_link(self._solve_shifted(products, alpha))
         except scipy.linalg.LinAlgError:
-            values, vectors = self._clipped(alpha)
-        rotated = matmul(vectors.T, self._right(products))
+            values, vectors = self._clipped_spectrum(alpha)
+        rotated = matmul(vectors.T, self._right_hand_side(products))
         # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
         inverse = [_pinv(root) for root in self.roots]
-        return self._lifted(
-            inverse, matmul(vectors, (values / (values + alpha))[:, None] * rotated)
-        )
+        return self._lift(inverse, matmul(vectors, (values / (values + alpha))[:, None] * rotated))
 
-    def _solved(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
+    def _solve_shifted(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
         """t = (S + alpha I)^-1 R^-T W'Y, or a LinAlgError if S + alpha I is indefinite."""
         shifted = self.matrix + alpha * np.eye(len(self.matrix))
         factor = scipy.linalg.cho_factor(shifted, overwrite_a=True)
-        return scipy.linalg.cho_solve(factor, self._right(products))
+        return scipy.linalg.cho_solve(factor, self._right_hand_side(products))
 
-    def _clipped(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues of S, with zero for negative ones, and eigenvectors; after a warning."""
+    def _clipped_spectrum(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues of S, negative ones replaced by zero with a warning, and eigenvectors."""
         values, vectors = self.spectrum
         if values[0] + alpha <= 0:
             warn(
@@ -161,17 +159,17 @@ class _Core:
             values = np.maximum(values, 0.0)
         return values, vectors
 
-    def _linked(self, inner: np.ndarray) -> np.ndarray:
+    def _times_link(self, inner: np.ndarray) -> np.ndarray:
         """L R' inner."""
-        lifted = self._lifted([root.T for root in self.roots], inner)
+        lifted = self._lift([root.T for root in self.roots], inner)
         return lifted if self.link is None else matmul(self.link.astype(lifted.dtype), lifted)
 
-    def _right(self, products: list[np.ndarray]) -> np.ndarray:
+    def _right_hand_side(self, products: list[np.ndarray]) -> np.ndarray:
         """R^-T W' Y."""
         pairs = zip(self.roots, products, strict=True)
         return np.vstack([matmul(_pinv(root).T, product) for root, product in pairs])
 
-    def _lifted(self, factors: list[np.ndarray], inner: np.ndarray) -> np.ndarray:
+    def _lift(self, factors: list[np.ndarray], inner: np.ndarray) -> np.ndarray:
         """blockdiag(factors) inner, for factors of (k_s, p_s)."""
         spans = _spans([factor.shape[1] for factor in factors])
         pairs = zip(factors, spans, strict=True)
@@ -219,8 +217,8 @@ class FactoredKernel(KernelApproximation):
 
     @property
     def nbytes_(self) -> int:
-        held = sum(basis.nbytes + rows.nbytes for basis, rows in self._blocks())
-        return held + self._positions.nbytes + (0 if self.link is None else self.link.nbytes)
+        n_bytes = sum(basis.nbytes + rows.nbytes for basis, rows in self._blocks())
+        return n_bytes + self._positions.nbytes + (0 if self.link is None else self.link.nbytes)
 
     @property
     def n_parameters_(self) -> int:
@@ -247,8 +245,8 @@ class FactoredKernel(KernelApproximation):
         block, position = self._positions[:, indices]
         linked = np.empty((len(indices), self.rank), self._linked_dtype)
         for s in np.unique(block):
-            chosen = block == s
-            linked[chosen] = self._linked_features(int(s), self.bases[s][position[chosen]])
+            in_block = block == s
+            linked[in_block] = self._linked_features(int(s), self.bases[s][position[in_block]])
         return self._expand(linked)
 
     @property
@@ -315,11 +313,14 @@ class FactoredKernel(KernelApproximation):
         spans = _spans([len(values) for values in eigenvalues])
         values = np.concatenate(eigenvalues)
         leading = np.sort(np.argsort(-values, kind="stable")[:rank])
-        within = [leading[(span.start <= leading) & (leading < span.stop)] for span in spans]
-        lifts = [
-            lift[:, top - span.start] for lift, top, span in zip(lifts, within, spans, strict=True)
+        leading_of_block = [
+            leading[(span.start <= leading) & (leading < span.stop)] for span in spans
         ]
-        core_values, core_vectors = scipy.linalg.eigh(_projected(lifts, self.link, self._columns))
+        lifts = [
+            lift[:, top - span.start]
+            for lift, top, span in zip(lifts, leading_of_block, spans, strict=True)
+        ]
+        core_values, core_vectors = scipy.linalg.eigh(_project(lifts, self.link, self._columns))
         core_values = np.maximum(core_values, 0.0)
 
         def apply(R: np.ndarray) -> np.ndarray:
@@ -342,7 +343,7 @@ class FactoredKernel(KernelApproximation):
         return apply
 
     def _frame(self, s: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Eigenvectors W_s F of W_s L_ss W_s', T with W_s = W_s F T', and the eigenvalues."""
+        """F, T and eigenvalues of W_s L_ss W_s', with eigenvectors W_s F and W_s = W_s F T'."""
         root = _basis_root(self.bases[s])
         columns = self._columns[s]
         block = (
@@ -367,7 +368,7 @@ class FactoredKernel(KernelApproximation):
         return [_transposed_product(basis, Y[rows]) for basis, rows in self._blocks()]
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
-        """L W' coef for coef : (n, m); (r, m) float64. A new point's row of W times it is f(x)."""
+        """u = L W' coef for coef : (n, m); (r, m) float64. f = w'u for a new point's row w of W."""
         inner = np.vstack(self._products(coef))
         return inner if self.link is None else matmul(self.link.astype(inner.dtype), inner)
 
@@ -380,9 +381,7 @@ def _spans(lengths: list[int]) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(np.cumsum([0, *lengths]))]
 
 
-def _projected(
-    lifts: list[np.ndarray], link: np.ndarray | None, columns: list[slice]
-) -> np.ndarray:
+def _project(lifts: list[np.ndarray], link: np.ndarray | None, columns: list[slice]) -> np.ndarray:
     """T' L T for T = blockdiag(lifts)."""
     if link is None:
         return matmul(lifts[0].T, lifts[0])
@@ -401,15 +400,15 @@ def _basis_root(basis: np.ndarray) -> np.ndarray:
 def _root(gram: np.ndarray, itemsize: int) -> np.ndarray:
     """R : (p, k) with R'R = gram = W'W and orthogonal rows; `itemsize` : bytes of a number of W."""
     values, vectors = scipy.linalg.eigh(gram)
-    kept = values > _DEPENDENT[itemsize] * max(values[-1], 0.0)
-    return np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    independent = values > _RANK_CUT[itemsize] * max(values[-1], 0.0)
+    return np.sqrt(values[independent])[:, None] * vectors[:, independent].T
 
 
 def _add_gram(basis: np.ndarray, gram: np.ndarray) -> None:
     """gram += W'W, a batch of rows at a time."""
     for start in range(0, len(basis), _BATCH):
-        part = basis[start : start + _BATCH]
-        gram += matmul(part.T, part)
+        batch = basis[start : start + _BATCH]
+        gram += matmul(batch.T, batch)
 
 
 def _pinv(root: np.ndarray) -> np.ndarray:

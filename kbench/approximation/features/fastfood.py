@@ -52,9 +52,9 @@ class Fastfood(FourierFeatures):
 
     Notes
     -----
-    Transforming a row costs O(D log d'), which is less than with dense frequencies from a few
-    hundred features on (`scripts/bench_approximation.py`). The mean of a kernel value over seeds is
-    exact, and its error is O(1 / sqrt(D)).
+    Transforming a row costs O(D log d'), less than with dense frequencies if there are more than a
+    few hundred features (`scripts/bench_approximation.py`). The mean of a kernel value over seeds
+    is exact; the error for one seed is O(1 / sqrt(D)).
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Fastfood(FourierFeatures):
             (
                 self.signs_.astype(dtype),
                 self.gaussians_.astype(dtype),
-                # In turns, as `kbench.approximation.features.turns` takes angles.
+                # The unit is turns, as `kbench.approximation.features.turns` takes angles.
                 (self.scales_ / self._unit / (2.0 * np.pi)).astype(dtype),
                 self.permutations_,
             ),
@@ -131,19 +131,19 @@ def _project(X, signs, gaussians, scales, permutations, out):
     """out : (u, D) = rows of X : (u, d) times V'."""
     blocks, length = signs.shape
     d, D = X.shape[1], out.shape[1]
-    first = np.empty(length, X.dtype)
-    second = np.empty(length, X.dtype)
+    transformed = np.empty(length, X.dtype)
+    mixed = np.empty(length, X.dtype)
     for i in range(X.shape[0]):
         for block in range(blocks):
             for j in range(d):
-                first[j] = signs[block, j] * X[i, j]
+                transformed[j] = signs[block, j] * X[i, j]
             for j in range(d, length):
-                first[j] = 0
-            transform_row(first)
+                transformed[j] = 0
+            transform_row(transformed)
             for j in range(length):
-                second[j] = gaussians[block, j] * first[permutations[block, j]]
-            transform_row(second)
+                mixed[j] = gaussians[block, j] * transformed[permutations[block, j]]
+            transform_row(mixed)
             width = min(length, D - block * length)
             row = out[i, block * length : block * length + width]
             for j in range(width):
-                row[j] = scales[block, j] * second[j]
+                row[j] = scales[block, j] * mixed[j]

@@ -34,8 +34,8 @@ MIN_BATCH = 32
 # Rows per block in which a `FeatureMachine` computes features: memory against the overhead of a
 # call. Set by hand.
 _BATCH_ROWS = 2048
-# Width of CSR rows up to which batches of them become dense: BLAS is then faster than sparse
-# products. Wider, a batch would take more memory than the entries of all rows. Set by hand.
+# Width of CSR rows up to which batches become dense, because BLAS is then faster than sparse
+# products. A wider dense batch would take more memory than the entries of all rows. Set by hand.
 _DENSE_COLUMNS = 1 << 14
 
 
@@ -54,15 +54,14 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     nbytes_ : int
         Bytes that the fitted map keeps.
     n_parameters_ : int
-        Numbers that it keeps, the memory axis of the papers.
+        Numbers that the fitted map keeps, the memory axis of the papers.
     """
 
     kernel_: Kernel
     n_features_out_: int
     kernel_entries_ = 0
 
-    # Bytes of a batch of features: small enough to stay in the L2 cache until it is finished. Set
-    # by hand.
+    # Bytes of a batch of features, which stays in the L2 cache until it is finished. Set by hand.
     _batch_bytes: ClassVar[int] = 1 << 20
 
     # Phase to which the trace charges `fit`.
@@ -125,7 +124,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         fill = self._filler(out.dtype)
         batch = max(MIN_BATCH, self._batch_bytes // (out.itemsize * self.n_features_out_))
         if is_wide(X):
-            # Maps that need dense rows get a few at a time.
+            # Maps that need dense rows get a few rows at a time.
             batch = min(batch, max(1, self._batch_bytes // (8 * X.shape[1])))
         for start in range(0, len(out), batch):
             rows = slice(start, start + batch)
@@ -234,9 +233,9 @@ class FeatureMachine:
         weights = self.weights.astype(X.dtype)
         for start in range(0, len(values), _BATCH_ROWS):
             rows = slice(start, start + _BATCH_ROWS)
-            part = features[: len(values[rows])]
-            self.feature_map.fill(X[rows], part)
-            values[rows] = matmul(part, weights)
+            batch = features[: len(values[rows])]
+            self.feature_map.fill(X[rows], batch)
+            values[rows] = matmul(batch, weights)
         return values
 
     def check_stored(self) -> None:
@@ -258,7 +257,7 @@ class FeatureBlocks:
     feature_map : FeatureMap, fitted
     X : (n, d) array or CSR, checked
     memory_mb : float
-        MiB of features that are held. If all fit, they are computed once.
+        MiB of features that are held. If all features fit, they are computed once.
     trace : Trace, optional
         The time of computing features is charged to its phase "features".
 
@@ -277,7 +276,7 @@ class FeatureBlocks:
         max_rows = int(memory_mb * 2**20) // (4 * self.shape[1])
         self._size = min(max(max_rows, MIN_BATCH), self.shape[0])
         self._buffer = np.empty((self._size, self.shape[1]), np.float32)
-        self._held: slice | None = None
+        self._held_rows: slice | None = None
 
     def slices(self) -> list[slice]:
         n, size = self.shape[0], self._size
@@ -285,10 +284,10 @@ class FeatureBlocks:
 
     def block(self, rows: slice) -> np.ndarray:
         features = self._buffer[: rows.stop - rows.start]
-        if rows != self._held:
+        if rows != self._held_rows:
             with nullcontext() if self._trace is None else self._trace.phase("features"):
                 self._map.fill(self._X[rows], features)
-            self._held = rows
+            self._held_rows = rows
             self.n_rows_computed += len(features)
         return features
 
@@ -299,5 +298,5 @@ def is_wide(X: Any) -> bool:
 
 
 def dense(X: Any, dtype: np.dtype) -> np.ndarray:
-    """Rows as a C-contiguous array of this dtype; a copy only if X is not one already."""
+    """Rows as a C-contiguous array of this dtype; X itself if it is such an array."""
     return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype)

@@ -50,14 +50,14 @@ from kbench.validated import POSITIVE, choice, usual
 # accuracy of the axes. Set by hand.
 _AXES_ROWS = 10_000
 # Guard: frequencies between these two, in radians per unit of a feature, and their products with
-# features stay in float32's range. Others go with rows in another unit.
-_MODERATE = (1e-10, 1e10)
-# Entries up to this size, times moderate frequencies of a million features, stay in that range.
-# Guard.
-_LARGE = 1e18
+# features stay in float32's range. Other frequencies need rows in another unit.
+_FREQUENCY_RANGE = (1e-10, 1e10)
+# Guard: entries up to this size times such frequencies, summed over a million features, stay in
+# that range.
+_LARGE_ENTRY = 1e18
 # Largest angle, in radians, of the mean row along an axis. Beyond it float32 angles of rows lose
 # more than ten of their 24 bits, and the mean is subtracted first. Set by hand.
-_FAR = 1024.0
+_MAX_ANGLE = 1024.0
 
 
 class FourierFeatures(FeatureMap):
@@ -71,7 +71,7 @@ class FourierFeatures(FeatureMap):
     cannot hold frequencies are taken in another unit, a power of two.
     """
 
-    # What is subtracted from rows, (d,) float64, and what they are then multiplied with.
+    # `_centre` : (d,) float64 is subtracted from rows, which are then multiplied by `_unit`.
     _centre: np.ndarray | None = None
     _unit: float = 1.0
 
@@ -86,18 +86,18 @@ class FourierFeatures(FeatureMap):
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         self.kernel_ = make_kernel(self.kernel, X, gamma=self.gamma)
-        both = self.form == "cos_sin"
-        self.n_frequencies_ = (self.n_components + 1) // 2 if both else self.n_components
-        self.n_features_out_ = 2 * self.n_frequencies_ if both else self.n_frequencies_
+        cos_sin = self.form == "cos_sin"
+        self.n_frequencies_ = (self.n_components + 1) // 2 if cos_sin else self.n_components
+        self.n_features_out_ = 2 * self.n_frequencies_ if cos_sin else self.n_frequencies_
         gamma: float = self.kernel_.gamma  # type: ignore[attr-defined]
         frequency = self._spectrum.unit(gamma)
-        low, high = _MODERATE
+        low, high = _FREQUENCY_RANGE
         self._unit = 1.0 if low <= frequency <= high else float(2.0 ** np.rint(np.log2(frequency)))
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         origin = mean if sp.issparse(X) else origin_of(X, mean)
-        self._centre = origin if np.abs(origin).max() * frequency > _FAR else None
+        self._centre = origin if np.abs(origin).max() * frequency > _MAX_ANGLE else None
         self._draw(X, gamma, rng)
-        n_phases = 0 if both else self.n_frequencies_
+        n_phases = 0 if cos_sin else self.n_frequencies_
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, n_phases)
 
     @property
@@ -121,15 +121,15 @@ class FourierFeatures(FeatureMap):
 
         def fill(X: Any, out: np.ndarray) -> None:
             angles = out[:, :D]
-            project(self._placed(X), angles)
-            if max(X.max(), -X.min()) > _LARGE and not np.isfinite(angles).all():
+            project(self._centre_and_scale(X), angles)
+            if max(X.max(), -X.min()) > _LARGE_ENTRY and not np.isfinite(angles).all():
                 raise ValueError(f"Input X contains a value too large for dtype({str(dtype)!r})")
             write_features(out, phases, scale, SERIES[dtype])
 
         return fill
 
-    def _placed(self, X: Any) -> Any:
-        """Rows X, or centred rows in `_unit`, whose frequencies are divided by it."""
+    def _centre_and_scale(self, X: Any) -> Any:
+        """Subtract `_centre` from rows X and multiply by `_unit`, which divides the frequencies."""
         if self._centre is None and self._unit == 1.0:
             return X
         if is_wide(X) and self._centre is None:
@@ -187,8 +187,8 @@ class RandomFourierFeatures(FourierFeatures):
     frequencies_ : (d, D) float64
     phases_ : (D,) float64, or empty
     random_weights_, random_offset_
-        The two, by the names of `sklearn.kernel_approximation.RBFSampler`, whose features are those
-        of the same seed with kernel="rbf", form="phase" and sampling="independent".
+        `frequencies_` and `phases_`, as `sklearn.kernel_approximation.RBFSampler` names them, which
+        has the same ones for the same seed, kernel="rbf", form="phase" and sampling="independent".
     n_frequencies_ : int
         D
     n_features_out_, nbytes_, n_parameters_
@@ -242,14 +242,14 @@ class RandomFourierFeatures(FourierFeatures):
         spectrum, d, D = self._spectrum, X.shape[1], self.n_frequencies_
         if self.sampling == "orthogonal":
             assert isinstance(spectrum, IsotropicSpectrum)
-            standard = spectrum.lengthened(_orthogonal_normals((d, D), rng), rng)
+            unit_frequencies = spectrum.lengthened(_orthogonal_normals((d, D), rng), rng)
         elif self.sampling == "quasi":
-            standard = spectrum.quantiles(_halton((spectrum.n_levels(d), D), rng))
+            unit_frequencies = spectrum.quantiles(_halton((spectrum.n_levels(d), D), rng))
             if spectrum.isotropic:
-                standard = matmul(_principal_axes(X, rng), standard)
+                unit_frequencies = matmul(_principal_axes(X, rng), unit_frequencies)
         else:
-            standard = spectrum.draw((d, D), rng)
-        self.frequencies_ = spectrum.unit(gamma) * standard
+            unit_frequencies = spectrum.draw((d, D), rng)
+        self.frequencies_ = spectrum.unit(gamma) * unit_frequencies
 
     def flops(self, n_features: int) -> float:
         return self.n_frequencies_ + TRANSCENDENTAL * self.n_features_out_ / n_features
@@ -283,8 +283,8 @@ def _orthogonal_normals(shape: tuple[int, int], rng: np.random.RandomState) -> n
     d, D = shape
     out = np.empty(shape)
     for start in range(0, D, d):
-        part = out[:, start : start + d]
-        part[:] = np.linalg.qr(rng.standard_normal((d, d)))[0][:, : part.shape[1]]
+        block = out[:, start : start + d]
+        block[:] = np.linalg.qr(rng.standard_normal((d, d)))[0][:, : block.shape[1]]
     return out * np.sqrt(rng.chisquare(d, D))
 
 

@@ -36,10 +36,10 @@ class RandomFeatures(FeatureMap):
         memory.
     features : {"fourier", "orthogonal", "quasi", "fastfood"}, default="fourier"
         Independent, orthogonal or quasi-Monte Carlo frequencies of `RandomFourierFeatures`, or the
-        structured ones of `Fastfood`.
+        structured frequencies of `Fastfood`.
     kernel : str, default="rbf"
-        A kernel of `kbench.kernels.KERNELS` that has a spectrum: with features="orthogonal" an
-        isotropic one, with "fastfood" only "rbf".
+        A kernel of `kbench.kernels.KERNELS` that has a spectrum: features="orthogonal" needs an
+        isotropic spectrum, and "fastfood" needs "rbf".
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"cos_sin", "phase"}, default="cos_sin"
         A cosine and a sine for each of `rank` frequencies, or one cosine with a random phase for

@@ -32,7 +32,7 @@ def chosen_rank(
 ) -> int:
     """`rank`, or the largest rank up to n that keeps at most `numbers_per_row` times n numbers.
 
-    rank, numbers_per_row : One of them is None
+    rank, numbers_per_row : One of the two is None
     n : Rows
     count : Numbers kept by rank; strictly increasing. It is called O(log n) times.
 
@@ -48,11 +48,11 @@ def chosen_rank(
             f"numbers_per_row={numbers_per_row:g} allows {budget:,.0f} numbers, and rank 1 keeps "
             f"{count(1):,.0f}"
         )
-    below, above = 1, n + 1
-    while above - below > 1:
-        middle = (below + above) // 2
+    lower, upper = 1, n + 1
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
         if count(middle) <= budget:
-            below = middle
+            lower = middle
         else:
-            above = middle
-    return below
+            upper = middle
+    return lower

@@ -2,9 +2,8 @@
 
 With f = t - round(t) and a = |f| <= 1/2, cos(2 pi t) = S(1/4 - a) and sin(2 pi t) =
 sign(f) S(min(a, 1/2 - a)), where S(g) = sin(2 pi g) is needed for |g| <= 1/4 only: there its
-Taylor polynomial of degree 21 is exact to 2e-18. There is no table and no branch, so that LLVM
-vectorises every step; several times as fast as `np.cos` in float64
-(`scripts/bench_approximation.py`).
+Taylor polynomial of degree 21 is exact to 2e-18. Without tables and branches LLVM vectorises every
+step; the code is several times as fast as `np.cos` in float64 (`scripts/bench_approximation.py`).
 """
 
 import math

@@ -88,11 +88,11 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         self.kernel_ = self._make_kernel(X)
-        self.components_ = self._choose(X, min(self._n_wanted(X.shape[0]), X.shape[0]), rng)
+        self.components_ = self._choose(X, min(self._n_landmarks_for(X.shape[0]), X.shape[0]), rng)
         self.landmarks_ = KernelMatrix(self.kernel_, self.components_, np.float64)
         self.n_features_out_ = len(self.landmarks_)
 
-    def _n_wanted(self, n: int) -> int:
+    def _n_landmarks_for(self, n: int) -> int:
         """Number of landmarks for n rows."""
         return clipped("n_components", self.n_components, n)
 

@@ -6,9 +6,9 @@ by k-means after Zhang, Tsang and Kwok, "Improved Nystrom Low-Rank Approximation
 
     z(x) = R^-T k(Z, x),      <z(x), z(x')> = k(x, Z) K_ZZ^-1 k(Z, x'),
 
-which is k(x, x') where x or x' is a landmark. R comes from a pivoted Cholesky factorisation and not
-from eigenvectors: the features differ by a rotation, which leaves inner products as they are, and
-take an eighth of the time to factorise and half of the time to transform.
+which is k(x, x') if x or x' is a landmark. R comes from a pivoted Cholesky factorisation and not
+from eigenvectors: the features differ by a rotation, which does not change inner products, and take
+an eighth of the time of eigenvectors to factorise and half of the time to transform.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.named import pairwise_kernel, pairwise_names
 from kbench.validated import choice, real
 
-# Guard: a landmark whose residual is below this multiple of the largest k(z, z) is dropped: it lies
-# in the span of the others, and its feature would consist of float32 rounding errors.
-_DEPENDENT = 1e-6
+# Guard: a landmark whose residual is below this multiple of the largest k(z, z) is dropped, because
+# it lies in the span of the others and its feature would consist of float32 rounding errors.
+_RESIDUAL_CUT = 1e-6
 
 
 class Nystrom(LandmarkFeatures):
@@ -84,10 +84,10 @@ class Nystrom(LandmarkFeatures):
         matrix = self.landmarks_
         all_points = np.arange(len(matrix))
         gram = matrix.block(all_points)
-        limit = _DEPENDENT * float(gram.diagonal().max())
+        limit = _RESIDUAL_CUT * float(gram.diagonal().max())
         factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=limit, overwrite_a=1)
-        kept = pivots[:rank] - 1
-        self.components_ = self.components_[kept]
+        independent = pivots[:rank] - 1
+        self.components_ = self.components_[independent]
         self.landmarks_ = KernelMatrix(matrix.kernel, self.components_, np.float64)
         self.factor_ = np.asfortranarray(np.triu(factor[:rank, :rank]))
         self.n_features_out_ = rank

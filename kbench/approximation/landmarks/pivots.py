@@ -16,11 +16,11 @@ from kbench.kernels import KernelMatrix
 # Pivots proposed at a time. Larger blocks make matrix products faster, but a larger fraction of the
 # proposals is rejected. Set by hand.
 _BLOCK = 64
-# Guard: stop when the trace of the residual is below this multiple of the trace of K: the rest is
-# float32 rounding.
-_NEGLIGIBLE = 1e-7
-# Guard: added to the pivots' residual block, relative to its largest diagonal entry, so that its
-# Cholesky factorisation exists in spite of rounding; ten times as much where that is too little.
+# Guard: stop when the trace of the residual is below this multiple of the trace of K, the rounding
+# of float32.
+_NEGLIGIBLE_TRACE = 1e-7
+# Guard: shift of the pivots' residual block, relative to its largest diagonal entry, so that its
+# Cholesky factorisation exists in spite of rounding; ten times this shift if the first fails.
 _JITTER = 1e-6
 
 
@@ -43,27 +43,27 @@ def randomly_pivoted_cholesky(
     """
     n = len(kernel)
     residual = kernel.diagonal()
-    limit = _NEGLIGIBLE * residual.sum()
+    limit = _NEGLIGIBLE_TRACE * residual.sum()
     factor = np.empty((n, size), np.float32)
-    chosen: list[int] = []
-    while len(chosen) < size and residual.sum() > limit:
-        proposed = rng.choice(n, block, p=residual / residual.sum())
-        pivots = _thinned(kernel, factor[:, : len(chosen)], proposed, residual, rng)
-        pivots = pivots[: size - len(chosen)]
+    landmarks: list[int] = []
+    while len(landmarks) < size and residual.sum() > limit:
+        proposals = rng.choice(n, block, p=residual / residual.sum())
+        pivots = _accept(kernel, factor[:, : len(landmarks)], proposals, residual, rng)
+        pivots = pivots[: size - len(landmarks)]
         step = kernel.block(pivots).T - matmul(
-            factor[:, : len(chosen)], factor[pivots, : len(chosen)].T
+            factor[:, : len(landmarks)], factor[pivots, : len(landmarks)].T
         )
         root = _root(step[pivots].astype(np.float64))
-        columns = slice(len(chosen), len(chosen) + len(pivots))
+        columns = slice(len(landmarks), len(landmarks) + len(pivots))
         factor[:, columns] = scipy.linalg.solve_triangular(root, step.T, lower=True).T
         residual = np.maximum(residual - np.square(factor[:, columns]).sum(axis=1), 0.0)
         residual[pivots] = 0.0
-        chosen.extend(pivots.tolist())
-    return np.array(chosen), factor[:, : len(chosen)]
+        landmarks.extend(pivots.tolist())
+    return np.array(landmarks), factor[:, : len(landmarks)]
 
 
 def _root(inner: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of a block, with a shift of its diagonal if it needs one."""
+    """The lower Cholesky factor of a block, whose diagonal is shifted if necessary."""
     jitter, identity = _JITTER * max(float(inner.diagonal().max()), 1e-30), np.eye(len(inner))
     return at_first_shift(
         lambda shift: scipy.linalg.cholesky(inner + shift * identity, lower=True),
@@ -72,20 +72,20 @@ def _root(inner: np.ndarray) -> np.ndarray:
     )
 
 
-def _thinned(
+def _accept(
     kernel: KernelMatrix,
     factor: np.ndarray,
-    proposed: np.ndarray,
+    proposals: np.ndarray,
     residual: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """The accepted proposals. Each is accepted with its current residual over the proposed one."""
-    block = kernel.block(proposed, kernel.points(proposed)).astype(np.float64)
-    block -= matmul(factor[proposed], factor[proposed].T)
+    """The accepted proposals: the probability is the current residual over that when proposed."""
+    block = kernel.block(proposals, kernel.points(proposals)).astype(np.float64)
+    block -= matmul(factor[proposals], factor[proposals].T)
     accepted: list[int] = []
-    for i, row in enumerate(proposed):
-        if rng.uniform() * residual[row] < block[i, i] and row not in proposed[accepted]:
+    for i, row in enumerate(proposals):
+        if rng.uniform() * residual[row] < block[i, i] and row not in proposals[accepted]:
             accepted.append(i)
             column = block[:, i] / np.sqrt(block[i, i])
             block -= np.outer(column, column)
-    return proposed[accepted]
+    return proposals[accepted]

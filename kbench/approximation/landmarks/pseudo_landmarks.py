@@ -7,8 +7,8 @@ for the Gaussian kernel. With landmarks u_j, c_j(x) = k(x, u_j) and d_j(x) = ||x
                  ||x - v_t||, for pseudo landmarks v_t: O(m) each
     monomials    c_i c_j, i <= j: O(1) each
 
-follow from c without a further distance. On the columns cb = [c, f(c)] of rows I, the kernel matrix
-is approximated best (in the Frobenius norm) by Cb W Cb',
+follow from c without a further distance. With the columns cb = [c, f(c)] of rows I, the best
+approximation of the kernel matrix in the Frobenius norm is Cb W Cb',
 
     W = Cb_I^+ G_II (Cb_I^+)',                                                            (6)
 
@@ -25,9 +25,9 @@ from kbench.kernels.tiles import LOG2_E
 
 # Guard: singular values of Cb below this multiple of the largest are dropped: in float32 the
 # columns along them are rounding errors.
-_DIRECTION = 1e-5
+_SINGULAR_VALUE_CUT = 1e-5
 # Guard: eigenvalues of W Cb'Cb below this multiple of the largest are dropped, for the same reason.
-_EIGENVALUE = 1e-10
+_EIGENVALUE_CUT = 1e-10
 
 # Values of the parameter `pseudo`.
 PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
@@ -40,7 +40,7 @@ class PseudoLandmarks:
     ----------
     landmarks : (m, d) array
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
-        "triangle" has the lower and the upper bound, so two columns for each of `points`.
+        "triangle" has the lower and the upper bound, and so two columns for each point.
     points : (p, d) array, for the bounds. v_t
     pairs : (p, 2) ints, for "monomials". i <= j
 
@@ -138,9 +138,9 @@ def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
     """
     q, triangle = scipy.linalg.qr(columns, mode="economic", check_finite=False)
     left, lengths, right = scipy.linalg.svd(triangle, check_finite=False)
-    rank = int((lengths > _DIRECTION * lengths[0]).sum())
+    rank = int((lengths > _SINGULAR_VALUE_CUT * lengths[0]).sum())
     U = matmul(q, left[:, :rank])
     values, vectors = scipy.linalg.eigh(matmul(U.T, matmul(gram, U)), check_finite=False)
-    kept = values > _EIGENVALUE * values[-1]
-    scaled = vectors[:, kept] * np.sqrt(values[kept])
+    significant = values > _EIGENVALUE_CUT * values[-1]
+    scaled = vectors[:, significant] * np.sqrt(values[significant])
     return matmul(right[:rank].T, scaled / lengths[:rank, None])

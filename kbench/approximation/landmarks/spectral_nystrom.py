@@ -6,8 +6,8 @@ The form of the comparison in Si, Hsieh and Dhillon, "Memory Efficient Kernel Ap
     z(x) = Sigma^(-1/2) U' k(Z, x).
 
 With all training points as landmarks this is the truncated eigendecomposition, the best rank-k
-approximation there is. An ensemble (Kumar, Mohri and Talwalkar, "Ensemble Nystrom Method", NIPS
-2009, uniform weights) is the mean of p approximations of rank k / p from disjoint landmarks: their
+approximation. An ensemble (Kumar, Mohri and Talwalkar, "Ensemble Nystrom Method", NIPS 2009,
+uniform weights) is the mean of p approximations of rank k / p from disjoint landmarks; it has their
 features side by side, divided by sqrt(p).
 """
 
@@ -109,11 +109,11 @@ class SpectralNystrom(LandmarkFeatures):
     n_experts: int = 1
     memory_mb: float = 4096.0
 
-    def _n_wanted(self, n: int) -> int:
-        wanted = 2.0 if self.n_landmarks is None else self.n_landmarks
-        if isinstance(wanted, str):
+    def _n_landmarks_for(self, n: int) -> int:
+        size = 2.0 if self.n_landmarks is None else self.n_landmarks
+        if isinstance(size, str):
             return n
-        return int(wanted) if isinstance(wanted, Integral) else round(wanted * self._rank(n))
+        return int(size) if isinstance(size, Integral) else round(size * self._rank(n))
 
     def _rank(self, n: int) -> int:
         """k for n rows."""
@@ -124,7 +124,8 @@ class SpectralNystrom(LandmarkFeatures):
         require_one(self.rank, self.numbers_per_row)
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
-        # Landmarks and eigensolver draw from equal streams, so that neither depends on the other.
+        # Landmarks and eigensolver draw from streams with the same seed, so that neither depends
+        # on the number of the other's draws.
         seed = rng.randint(2**31)
         if self.rank is not None:
             clipped("rank", self.rank, X.shape[0])
@@ -143,14 +144,14 @@ class SpectralNystrom(LandmarkFeatures):
         sample = None
         if self.truncation == "rows":
             sample = X[rng.choice(X.shape[0], min(X.shape[0], self.n_samples), replace=False)]
-        decomposed = [
+        decompositions = [
             self._decompose(self.landmarks_.take(expert), rank, sample, rng) for expert in experts
         ]
-        self.eigenvalues_ = np.concatenate([values for values, _, _ in decomposed])
-        maps = [directions / np.sqrt(len(experts)) for _, directions, _ in decomposed]
+        self.eigenvalues_ = np.concatenate([values for values, _, _ in decompositions])
+        maps = [directions / np.sqrt(len(experts)) for _, directions, _ in decompositions]
         self.projection_ = maps[0] if len(maps) == 1 else scipy.linalg.block_diag(*maps)
         self.n_features_out_ = self.projection_.shape[1]
-        self.kernel_entries_ = sum(entries for _, _, entries in decomposed)
+        self.kernel_entries_ = sum(entries for _, _, entries in decompositions)
 
     def _decompose(
         self, landmarks: KernelMatrix, rank: int, sample: Any, rng: np.random.RandomState

@@ -21,7 +21,7 @@ from kbench.intrinsics.products import matmul
 
 # Guard: eigenvalues below this multiple of the largest are dropped: float32 features along them
 # would be rounding errors.
-_DEPENDENT = 1e-6
+_EIGENVALUE_CUT = 1e-6
 # Extra columns of the sketch, and power iterations, of the randomised range finder. Both raise
 # accuracy and cost; Halko, Martinsson and Tropp recommend them for slowly decaying spectra.
 _OVERSAMPLING = 10
@@ -37,7 +37,8 @@ def leading_eigenpairs(
     ----------
     gram : (m, m) float64, symmetric positive semidefinite
     eigensolver : {"exact", "randomized", "lanczos"}
-        Cost O(m^3); O(m^2 (k + 10)); O(m^2 k) with a larger constant, to full accuracy.
+        Costs are O(m^3), O(m^2 (k + 10)), and O(m^2 k) with a larger constant; "randomized" is less
+        accurate than the others.
 
     Returns
     -------
@@ -48,14 +49,14 @@ def leading_eigenpairs(
     m = len(gram)
     rank = min(rank, m)
     if eigensolver == "randomized" and rank + _OVERSAMPLING < m:
-        values, vectors = _randomized(gram, rank, rng)
+        values, vectors = _randomized_eigenpairs(gram, rank, rng)
     elif eigensolver == "lanczos" and rank < m // 2:
         values, vectors = eigsh(gram, rank, v0=rng.standard_normal(m))
     else:
         values, vectors = scipy.linalg.eigh(gram, subset_by_index=(m - rank, m - 1))
     values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
-    kept = values > _DEPENDENT * max(values[0], 0.0)
-    return values[kept], vectors[:, kept]
+    significant = values > _EIGENVALUE_CUT * max(values[0], 0.0)
+    return values[significant], vectors[:, significant]
 
 
 def leading_directions(
@@ -94,7 +95,7 @@ def leading_directions(
     return values, matmul(whiten, vectors)
 
 
-def _randomized(
+def _randomized_eigenpairs(
     gram: np.ndarray, rank: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
     sketch = matmul(gram, rng.standard_normal((len(gram), rank + _OVERSAMPLING)))

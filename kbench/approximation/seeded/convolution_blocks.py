@@ -1,7 +1,7 @@
 """Features of images by random filters: a convolutional net that is never trained, in blocks.
 
-    two layers of 5 x 5 filters with normal entries, each followed by the maximum over 2 x 2 places
-    and by max(0, .); 16 filters in the first
+    two layers of 5 x 5 filters with normal entries, 16 in the first layer; the maximum over 2 x 2
+    places and max(0, .) follow each layer
 
 One block is the fixed neural net with which Dai et al. (NIPS 2014, section 7) compare. Its kernel
 needs no closed form.
@@ -56,8 +56,8 @@ class ConvolutionBlocks(SeededFeatures):
 
     def _write(self, drawn: np.ndarray, X: Any, out: np.ndarray) -> None:
         split = _FILTER**2 * self.channels * _FIRST_FILTERS
-        first = drawn[:split].reshape(-1, _FIRST_FILTERS)
-        filtered(X, first, drawn[split:].reshape(-1, self.n_filters), out)
+        first_filters = drawn[:split].reshape(-1, _FIRST_FILTERS)
+        filtered(X, first_filters, drawn[split:].reshape(-1, self.n_filters), out)
 
 
 def random_filters(
@@ -89,12 +89,12 @@ def filtered(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray) -> 
     side, channels = image_shape(X.shape[1])
     scale = np.float32(1.0 / np.sqrt(second.shape[1]))
     for start in range(0, len(out), _IMAGES):
-        part = X[start : start + _IMAGES]
-        part = part.toarray() if sp.issparse(part) else part
-        planes = part.reshape(-1, channels, side, side)
-        layer = _convolved(_convolved(planes.transpose(0, 2, 3, 1), first), second)
+        batch = X[start : start + _IMAGES]
+        batch = batch.toarray() if sp.issparse(batch) else batch
+        planes = batch.reshape(-1, channels, side, side)
+        layer = _convolve(_convolve(planes.transpose(0, 2, 3, 1), first), second)
         layer *= scale
-        out[start : start + _IMAGES] = layer.reshape(len(part), -1)
+        out[start : start + _IMAGES] = layer.reshape(len(batch), -1)
 
 
 def filter_multiplications(side: int, channels: int, n_filters: int) -> float:
@@ -116,7 +116,7 @@ def image_shape(d: int) -> tuple[int, int]:
     raise ValueError(f"X has {d} features, which do not form square images with 1 or 3 channels")
 
 
-def _convolved(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
+def _convolve(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
     """max(0, maxima over 2 x 2 places of images * filters), zeros around the images.
 
     images : (u, s, s, c), filters : (25 c, k); (u, s // 2, s // 2, k) float32
@@ -125,7 +125,7 @@ def _convolved(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
     edge = _FILTER // 2
     padded = np.pad(images, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (_FILTER, _FILTER), axis=(1, 2))
-    # A filter's entries in the order of the windows' axes: channel, row, column.
+    # Filters have their entries in the order of the windows' axes: channel, row, column.
     values = matmul(windows.reshape(u * s * s, -1), filters)
     half = s // 2
     quarters = values.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]

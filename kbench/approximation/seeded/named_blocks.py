@@ -64,9 +64,9 @@ def seeded_kernels() -> list[str]:
 
 
 def median_gamma(X: Any, rng: np.random.RandomState) -> float:
-    """gamma = 1 / (2 m^2), m the median nonzero distance between 1,000 rows of X.
+    """gamma = 1 / (2 m^2), m the median nonzero distance between 1,000 rows of X; 1 without one.
 
-    1 if all distances are zero. O(1000^2 d).
+    O(1000^2 d) time.
     """
     from scipy.spatial.distance import pdist
 

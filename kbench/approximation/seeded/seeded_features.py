@@ -13,8 +13,8 @@ are cosines and sines of r frequencies over sqrt(r), after Bochner's theorem:
     laplacian  exp(-gamma ||x - z||_1)      entries of omega independently Cauchy(0, gamma)
     matern     with length scale l,         omega ~ multivariate t of 2 nu degrees of freedom,
                gamma = 1 / (2 l^2)          scale 1 / l; rbf is its limit for large nu
-    others     of the Euclidean distance,   omega Gaussian with random lengths
-               that state a spectrum        (`kbench.kernels.spectrum`)
+    others     functions of the Euclidean   omega Gaussian with random lengths
+               distance with a spectrum     (`kbench.kernels.spectrum`)
     poly       (gamma <x, z> + coef0)^p     TensorSketch (Pham and Pagh, KDD 2013)
 """
 
@@ -35,7 +35,7 @@ from kbench.prediction.flops import TRANSCENDENTAL
 # Features (float32 numbers) per tile of rows: 2 MiB stay in the L2 cache until they are used. Set
 # by hand.
 _TILE_VALUES = 1 << 19
-# Rows of a tile at least: fewer make matrix products inefficient. Set by hand.
+# Least number of rows of a tile: fewer make matrix products inefficient. Set by hand.
 _MIN_TILE = 64
 # Philox streams of signs and radii; frequencies and hashes have the streams 0, 1, ...
 _SIGNS, _RADII = 1 << 16, 1 << 17
@@ -89,16 +89,16 @@ class SeededFeatures(ABC):
         return {**self.__dict__, "_cache": {}}
 
     def drawn(self, block: int) -> Any:
-        """The result of `_draw`, from the cache if it is there."""
+        """The result of `_draw`, from the cache if possible."""
         if block in self._cache:
             self._cache[block] = self._cache.pop(block)
             return self._cache[block]
         drawn = self._draw(block)
         self.n_drawn += 1
         arrays = [drawn.data, drawn.indices] if sp.issparse(drawn) else [drawn]
-        fitting = int(self.cache_mb * 2**20) // max(1, sum(array.nbytes for array in arrays))
-        if fitting:
-            while len(self._cache) >= fitting:
+        max_blocks = int(self.cache_mb * 2**20) // max(1, sum(array.nbytes for array in arrays))
+        if max_blocks:
+            while len(self._cache) >= max_blocks:
                 del self._cache[next(iter(self._cache))]
             self._cache[block] = drawn
         return drawn
@@ -130,9 +130,9 @@ class SeededFeatures(ABC):
         drawn = self.drawn(block)
         for start in range(0, X.shape[0], step):
             rows = slice(start, start + step)
-            part = X[rows]
-            features = tile[: part.shape[0]]
-            self._write(drawn, part, features)
+            tile_X = X[rows]
+            features = tile[: tile_X.shape[0]]
+            self._write(drawn, tile_X, features)
             values[rows] += matmul(features, coef)
         self.n_features_computed += X.shape[0] * self.n_features
 
@@ -277,24 +277,24 @@ class TensorSketchBlocks(SeededFeatures):
 
     @property
     def multiplications(self) -> float:
-        # The work of p sketches and of p + 1 real Fourier transforms, 5/2 D log2 D each.
+        # p sketches and p + 1 real Fourier transforms, which take 5/2 D log2 D each
         transform = 2.5 * self.n_features * math.log2(max(self.n_features, 2))
         return self.degree * (self.d + self.n_features) + (self.degree + 1) * transform
 
     def _draw(self, block: int) -> sp.csr_array:
-        # The p sketches side by side; the last row is for the constant feature sqrt(coef0).
+        # The p sketches stand side by side; the last row is for the constant feature sqrt(coef0).
         d, D = self.d + 1, self.n_features
         buckets, signs = np.empty(d, np.float32), np.empty(d, np.float32)
         parts = []
         for factor in range(self.degree):
             philox.uniforms(self._key, factor, block, buckets)
             philox.uniforms(self._key, _SIGNS + factor, block, signs)
-            places = np.minimum((buckets * D).astype(np.intp), D - 1)
+            bucket_index = np.minimum((buckets * D).astype(np.intp), D - 1)
             values = np.where(signs < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
             values[-1] *= np.sqrt(self.coef0 / self.gamma)
             shape = (d, D)
             parts.append(
-                sp.csr_array((values.astype(np.float32), (np.arange(d), places)), shape=shape)
+                sp.csr_array((values.astype(np.float32), (np.arange(d), bucket_index)), shape=shape)
             )
         return sp.csr_array(sp.hstack(parts))
 
