@@ -43,7 +43,8 @@ class CommitteeMember:
         Support vectors.
     coef : (s, m)
     noise : (s,)
-        1/C of each support vector. At most 1,000 evenly spaced ones determine the variance.
+        1/C of each support vector. At most 1,000 evenly spaced support vectors determine the
+        variance.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class CommitteeMember:
         self.kernel.evaluate(points, self.centres, values)
         half = scipy.linalg.solve_triangular(self.factor, values[:, self.chosen].T, lower=True)
         variance = prior - np.einsum("ij,ij->j", half, half)
-        # Rounding errors may make the variance negative, which is positive in exact arithmetic.
+        # Rounding errors may make the variance negative.
         return matmul(values, self.coef), np.maximum(variance, _MIN_VARIANCE * prior)
 
     def check_stored(self) -> None:
@@ -122,7 +123,7 @@ class BayesianCommittee:
 
     def _combine(self, X: Any) -> np.ndarray:
         weighted, precision = np.zeros((X.shape[0], self.n_outputs)), np.zeros(X.shape[0])
-        prior = np.ones(X.shape[0])  # all members have one kernel, so any of them gives k(x, x)
+        prior = np.ones(X.shape[0])  # all members have one kernel, so that any member gives k(x, x)
         for member in self.members:
             points = member.kernel.prepare(X, np.dtype(np.float64))
             prior = np.maximum(member.kernel.diagonal(points), _MIN_VARIANCE)

@@ -20,7 +20,7 @@ class Constant:
         return self.values[None]
 
     def compile(self) -> Callable[[np.ndarray], np.ndarray]:
-        """A function of one row, as models of leaves have it."""
+        """A function of one row, as `LocalLandmarks.compile` returns it."""
         return lambda x: self.values
 
     @property

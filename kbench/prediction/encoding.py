@@ -4,15 +4,15 @@ Numbers, strings, booleans, None and lists are written as themselves; everything
 whose first key states its kind:
 
     {"float": "nan" | "inf" | "-inf"}      {"tuple": [...]}      {"dict": [[key, value], ...]}
-    {"array": name}   {"scalar": name}     one of the arrays beside the tree; one with 0 dimensions
-    {"texts": name}                        one that was an array of str objects, as pandas has them
+    {"array": name}   {"scalar": name}     an array beside the tree; an array of 0 dimensions
+    {"texts": name}                        an array of str objects, as pandas has them
     {"dtype": "<f4"}  {"type": "<f4"}      a NumPy dtype, or scalar type
     {"sparse": [class, shape, data, indices, indptr]}
     {"slice": [start, stop, step]}
     {"object": class, "state": {attribute: value}}
     {"again": k}                           the k-th "object" of the tree, counted from 0
     {"named_tuple": class, "items": [...]}
-    {"method": [object, name]}             of an object of the tree
+    {"method": [object, name]}             a method of an object of the tree
     {"skops": name}                        an object of scikit-learn as bytes written by skops
 
 A class is written `module:Class`; those that `kbench.prediction.storable` allows are rebuilt
@@ -32,11 +32,11 @@ from kbench.prediction.skops_bytes import from_skops, to_skops
 from kbench.prediction.storable import class_at, is_method, may_build
 from kbench.prediction.stored_checks import check_object
 
-_SPARSE: dict[str, type] = {
+_SPARSE_CLASSES: dict[str, type] = {
     cls.__name__: cls for cls in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)
 }
-_SCALARS = "biufcU"  # kinds of dtypes that are allowed: no objects, no structures
-_DEPTH = 100  # deepest nesting of a tree, well below Python's recursion limit  # guard
+_DTYPE_KINDS = "biufcU"  # kinds of dtypes that are allowed: no objects, no structures
+_MAX_DEPTH = 100  # guard: deepest nesting of a tree, well below Python's recursion limit
 
 
 def encode(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
@@ -67,9 +67,9 @@ def decode(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """
     decoder = _Decoder(arrays)
     value = decoder.node(tree, 0)
-    # An inner object comes after its container in the tree, and is checked before it.
-    for made in reversed(decoder.made):
-        check_object(made)
+    # The tree has containers before their content; the content is checked first.
+    for instance in reversed(decoder.objects):
+        check_object(instance)
     return value
 
 
@@ -78,11 +78,11 @@ class _Encoder:
         self.arrays: dict[str, np.ndarray] = {}
         self._names: dict[int, str] = {}
         self._objects: dict[int, int] = {}
-        self._open: set[int] = set()  # ids of the containers around the current value
+        self._enclosing: set[int] = set()  # ids of the containers around the current value
 
     def node(self, value: Any, where: str, depth: int) -> Any:
-        if depth > _DEPTH:
-            raise ModelError(f"{where[:80]}...: nested more than {_DEPTH} deep")
+        if depth > _MAX_DEPTH:
+            raise ModelError(f"{where[:80]}...: nested more than {_MAX_DEPTH} deep")
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:
@@ -104,22 +104,22 @@ class _Encoder:
         if type(value) is slice:
             parts = (value.start, value.stop, value.step)
             return {"slice": self._items(parts, where, depth)}
-        if type(value) in _SPARSE.values():
+        if type(value) in _SPARSE_CLASSES.values():
             parts = (value.data, value.indices, value.indptr)
             names = [self._array(part, where) for part in parts]
             return {"sparse": [type(value).__name__, [int(k) for k in value.shape], *names]}
         return self._instance(value, where, depth)
 
     def _container(self, value: Any, where: str, depth: int) -> Any:
-        if id(value) in self._open:
+        if id(value) in self._enclosing:
             raise ModelError(f"{where[:80]}: a {type(value).__name__} that holds itself")
-        self._open.add(id(value))
+        self._enclosing.add(id(value))
         if type(value) is dict:
             tree: Any = {"dict": [self._entry(*entry, where, depth) for entry in value.items()]}
         else:
             items = self._items(value, where, depth)
             tree = items if type(value) is list else {"tuple": items}
-        self._open.discard(id(value))
+        self._enclosing.discard(id(value))
         return tree
 
     def _items(self, values: Iterable[Any], where: str, depth: int) -> list[Any]:
@@ -148,18 +148,18 @@ class _Encoder:
             if cls.__module__.partition(".")[0] == "sklearn":
                 return {"skops": self._array(to_skops(value, where), where)}
             raise ModelError(
-                f"{where} is {_described(value)}, which the open model format does not hold"
+                f"{where} is {_description(value)}, which the open model format does not hold"
             )
         if isinstance(value, tuple):
             return {"named_tuple": path, "items": self._items(value, where, depth)}
         if not hasattr(value, "__dict__") or isinstance(value, type):
-            raise ModelError(f"{where} is {_described(value)}, which has no attributes to store")
+            raise ModelError(f"{where} is {_description(value)}, which has no attributes to store")
         if id(value) in self._objects:
             return {"again": self._objects[id(value)]}
         self._objects[id(value)] = len(self._objects)
         attributes = value.__getstate__() or {}
         if not isinstance(attributes, dict):
-            raise ModelError(f"{where} is {_described(value)}, which has attributes in slots")
+            raise ModelError(f"{where} is {_description(value)}, which has attributes in slots")
         state = {
             key: self.node(entry, f"{where}.{key}", depth + 1) for key, entry in attributes.items()
         }
@@ -169,10 +169,10 @@ class _Encoder:
 class _Decoder:
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._arrays = arrays
-        self.made: list[Any] = []
+        self.objects: list[Any] = []
 
     def node(self, tree: Any, depth: int) -> Any:
-        if depth > _DEPTH:
+        if depth > _MAX_DEPTH:
             raise ModelError("nested too deeply")
         if isinstance(tree, list):
             return [self.node(item, depth + 1) for item in tree]
@@ -225,25 +225,25 @@ class _Decoder:
     def _sparse(self, tree: Any, depth: int) -> Any:
         name, shape, data, indices, indptr = tree["sparse"]
         parts = tuple(self.array(part) for part in (data, indices, indptr))
-        matrix = _SPARSE[name](parts, shape=tuple(shape))
+        matrix = _SPARSE_CLASSES[name](parts, shape=tuple(shape))
         matrix.check_format(full_check=True)  # refuses indices out of range
         return matrix
 
     def _object(self, tree: Any, depth: int) -> Any:
         cls = class_at(tree["object"])
-        made: Any = object.__new__(cls)
-        self.made.append(made)
+        instance: Any = object.__new__(cls)
+        self.objects.append(instance)
         for name, entry in tree["state"].items():
             if name.startswith("__") or not name.isidentifier():
                 raise ModelError(f"{name!r} is not an attribute of a model")
-            made.__dict__[name] = self.node(entry, depth)
-        return made
+            instance.__dict__[name] = self.node(entry, depth)
+        return instance
 
-    def _repeated(self, tree: Any, depth: int) -> Any:
-        place = tree["again"]
-        if type(place) is not int or not 0 <= place < len(self.made):
-            raise ModelError(f"there is no object {str(place)[:20]}")
-        return self.made[place]
+    def _again(self, tree: Any, depth: int) -> Any:
+        index = tree["again"]
+        if type(index) is not int or not 0 <= index < len(self.objects):
+            raise ModelError(f"there is no object {str(index)[:20]}")
+        return self.objects[index]
 
     def _slice(self, tree: Any, depth: int) -> slice:
         start, stop, step = self._list(tree["slice"], depth)
@@ -285,7 +285,7 @@ _BUILDERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
     "sparse": _Decoder._sparse,
     "slice": _Decoder._slice,
     "object": _Decoder._object,
-    "again": _Decoder._repeated,
+    "again": _Decoder._again,
     "named_tuple": _Decoder._named_tuple,
     "method": _Decoder._method,
     "skops": _Decoder._skops,
@@ -293,12 +293,12 @@ _BUILDERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
 
 
 def _plain_dtype(dtype: np.dtype, where: str) -> np.dtype:
-    if dtype.kind not in _SCALARS or dtype.hasobject:
+    if dtype.kind not in _DTYPE_KINDS or dtype.hasobject:
         raise ModelError(f"{where} is an array of {dtype}, should be of numbers or texts")
     return dtype
 
 
-def _described(value: Any) -> str:
+def _description(value: Any) -> str:
     name = getattr(value, "__name__", None)
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     return f"the {kind} {name!r}" if name else f"of class {kind}"

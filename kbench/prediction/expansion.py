@@ -15,11 +15,11 @@ from kbench.prediction.flops import expansion_flops, require_width
 from kbench.stored import check_arrays, require
 
 _BATCH = 8192  # rows per batch: memory against the overhead of a call; set by hand
-# Float32 kernel values may change f by up to eps sum |coef|. If that exceeds 0.01 of the deviation
-# of f, or of the margin 1, values are computed in float64, which takes more time. Set by hand.
+# Float32 kernel values may change f by up to eps sum |coef|. If this bound exceeds 0.01 of the
+# deviation of f, or of the margin 1, values are float64, which takes more time. Set by hand.
 _FLOAT32_ERROR = 0.01
 # Centres at which the deviation of f is measured. Set by hand.
-_MEASURED = 64
+_DEVIATION_CENTRES = 64
 # Up to this number of centres float64 costs little, because other work per row dominates
 # (`scripts/bench_prediction.py`).
 _FEW_CENTRES = 512
@@ -30,11 +30,11 @@ def prediction_dtype(
 ) -> np.dtype:
     """Precision in which to evaluate expansions with coefficients coef : (s, m).
 
-    The precision of the matrix; but float64 for few centres, or if the coefficients are so large
-    that rounding kernel values to float32 would change f visibly.
+    It is float64 for few centres, or if the coefficients are so large that rounding kernel values
+    to float32 would change f visibly; otherwise it is the precision of the matrix.
 
-    indices : (s,) ints, the points that are centres; None if all are. If neither holds, the
-        deviation of f counts as 1.
+    indices : (s,) ints, the points that are centres; None if all points are. If their number is not
+        s, the deviation of f counts as 1.
     """
     # |k(x, z)|^2 <= k(x, x) k(z, z) bounds the values at points like the centres.
     scale = kernel.diagonal().max(initial=0.0)
@@ -51,13 +51,13 @@ def prediction_dtype(
 
 
 def spread(indices: np.ndarray) -> np.ndarray:
-    """Some of the centres, at which functions are evaluated to see their deviation."""
-    return indices[np.linspace(0, len(indices) - 1, _MEASURED).astype(np.intp)]
+    """64 evenly spaced centres, at which the deviation of functions is measured."""
+    return indices[np.linspace(0, len(indices) - 1, _DEVIATION_CENTRES).astype(np.intp)]
 
 
 def unit(values: np.ndarray) -> float:
-    """What errors of functions with these values (k, m) are compared with: the least deviation,
-    which is that of targets in any unit, but at most the margin 1."""
+    """Scale to compare errors of m functions with, from their values (k, m): the least deviation,
+    which has the unit of the targets, but at most the margin 1."""
     return min(1.0, float(values.std(axis=0).min()))
 
 
@@ -80,7 +80,7 @@ class KernelExpansion:
     n_features : int or None
         d; None for precomputed kernel values.
     nbytes : int
-        Bytes that have to be kept to evaluate it.
+        Bytes of the centres and coefficients.
     """
 
     def __init__(
@@ -106,15 +106,15 @@ class KernelExpansion:
         """Values at rows X : (u, d) (precomputed: (u, n)); (u, m) float64. O(u s d).
 
         Rows so far from all centres that their float32 kernel values vanish are evaluated again in
-        float64, whose values of a Gaussian kernel end at 2^-900 = exp(-624) instead of exp(-69).
-        Farther away all kernel values are equal, and f is about 0: an intercept decides, or without
-        one the sign of the sum of the coefficients.
+        float64, in which values of a Gaussian kernel vanish below 2^-900 = exp(-624) instead of
+        exp(-69). Farther away all kernel values are equal, and f is about 0: the intercept decides,
+        or without an intercept the sign of the sum of the coefficients.
 
         Raises ValueError: the rows have a different number of features.
         """
         require_width(X, self.n_features)
         values = np.empty((X.shape[0], self.coef.shape[1]))
-        # |f| below which float32 cannot tell a row; float64 and other kernels always can.
+        # Rows with |f| below the threshold are evaluated again; float64 values need no threshold.
         vanishes = self.dtype == np.float32 and self.kernel.unit_diagonal
         threshold = self.kernel.vanished * np.abs(self.coef).sum(axis=0) if vanishes else 0.0
         for start in range(0, len(values), _BATCH):

@@ -1,14 +1,14 @@
 """Cost of a prediction in floating-point work, and the check of the rows' width.
 
-The unit of cost is one inner product of two rows, which is what a linear model takes. An
+The unit of cost is one inner product of two rows, the cost of a linear model. An
 exponential, a cosine or a hyperbolic tangent counts as ten multiplications, so a value k(x, z) of
 the Gaussian kernel costs one product and one exponential.
 """
 
 from typing import Any
 
-# Multiplications that an exponential, a cosine or a hyperbolic tangent counts as. A convention of
-# the column `prediction_cost`, which makes it independent of the machine.
+# Multiplications that an exponential, a cosine or a hyperbolic tangent counts as. This convention
+# makes the column `prediction_cost` independent of the machine. Set by hand.
 TRANSCENDENTAL = 10.0
 
 
@@ -36,8 +36,8 @@ class CountedPrediction:
 def require_width(X: Any, n_features: int | None) -> None:
     """Raise a ValueError unless the rows X have `n_features` (None: any number) features.
 
-    Machines check this at every call, because compiled code relies on it and an estimator from a
-    file may state another number than its model has.
+    Machines check the width at every call, because compiled code relies on it and an estimator from
+    a file may state another number than its model has.
     """
     if n_features is not None and X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, the model expects {n_features}")

@@ -18,9 +18,9 @@ from kbench.prediction.landmarks import float32_rows
 from kbench.prediction.packing import aligned
 from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole
 
-# Number of rows that descend a level together: their inner products are independent, so the
-# processor overlaps them. Larger groups take a larger buffer of padded rows. Set by hand.
-_GROUP = 32
+# Number of rows that descend a level together, so that the processor overlaps their independent
+# inner products. Larger groups take a larger buffer of padded rows. Set by hand.
+_GROUP_ROWS = 32
 # CSR rows are converted to dense float32 rows in blocks of at most this many values, 64 MiB: larger
 # blocks take more memory, smaller ones cost more calls. Set by hand.
 _DENSE_VALUES = 2**24
@@ -36,11 +36,11 @@ def _walk(X, nodes, biases, depth, sigma, values):
     d, width = X.shape[1], nodes.shape[3]
     n_blocks, zero, one = width // LANES, np.float32(0.0), np.float32(1.0)
     scale = np.float32(-2.0 * LOG2_E) * sigma
-    padded = np.zeros((_GROUP, width), np.float32)
-    local, gate = np.empty(_GROUP, np.float32), np.empty(_GROUP, np.float32)
-    total, node = np.empty(_GROUP, np.float32), np.empty(_GROUP, np.int64)
-    for start in range(0, X.shape[0], _GROUP):
-        n = min(_GROUP, X.shape[0] - start)
+    padded = np.zeros((_GROUP_ROWS, width), np.float32)
+    local, gate = np.empty(_GROUP_ROWS, np.float32), np.empty(_GROUP_ROWS, np.float32)
+    total, node = np.empty(_GROUP_ROWS, np.float32), np.empty(_GROUP_ROWS, np.int64)
+    for start in range(0, X.shape[0], _GROUP_ROWS):
+        n = min(_GROUP_ROWS, X.shape[0] - start)
         for r in range(n):
             for k in range(d):
                 padded[r, k] = X[start + r, k]

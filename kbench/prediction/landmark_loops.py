@@ -3,7 +3,7 @@
 Rows are sorted by leaf, so that a leaf's numbers, which take many more bytes than a row, are read
 once for several rows. A vector holds sixteen landmarks for one row or, if a leaf has enough rows
 and reads all features, sixteen rows for one landmark, which avoids sums over the entries of
-vectors. Both ways add in the same order and give the same bits.
+vectors. Both ways add in the same order and give the same bits. Names in `_at` are addresses.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ from kbench.intrinsics.landmark_tiles import (
 )
 
 # The sizes below were tuned with `scripts/bench_fast_prediction.py`.
-# Rows, and their bytes, of a group whose kernel values are held in the L1 cache.
+# Largest number of rows and of bytes of a group, whose kernel values are held in the L1 cache.
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
 # A vector holds sixteen rows, not sixteen landmarks, if the leaf has at most 64 features and at
 # least 6 rows remain. Set by hand.
@@ -121,7 +121,7 @@ def _bound_columns(at, column_at, span_at, n_blocks, n_landmarks, n_bounds, pseu
 
 @njit(inline="always")
 def _by_leaf(labels, n_leaves):
-    """Row numbers sorted by leaf, and for each leaf the position after its last row."""
+    """Row numbers sorted by leaf, and the position after the last row of each leaf."""
     if n_leaves == 1:
         return np.arange(labels.shape[0]), np.full(1, labels.shape[0])
     ends = np.zeros(n_leaves + 1, np.int64)
@@ -158,7 +158,7 @@ def evaluate_leaves(
     addresses = np.empty(group + LANES, np.int64)
     size = (group + LANES) * slot
     scratch = np.empty(2 * size + (group * n_features if across else 0) + LANES, np.float32)
-    # Aligned to 64 bytes, so that no vector crosses a cache line.
+    # Addresses are multiples of 64 bytes, so that no vector crosses a cache line.
     at = (scratch.ctypes.data + 4 * LANES - 1) & -(4 * LANES)
     columns_at, points_at = at + 4 * size, at + 8 * size
     sums = np.empty((group // LANES + 1, n_outputs, LANES), np.float32)
@@ -172,7 +172,7 @@ def evaluate_leaves(
         table_at = table.ctypes.data + 4 * leaves[leaf, 4]
         coef_at = coef.ctypes.data + 4 * leaves[leaf, 6]
         for start in range(begin, ends[leaf], group):
-            # Each step is done for all rows of a group, because the rows are independent within it.
+            # Each step is done for all rows of a group, because rows of one step are independent.
             n = min(group, ends[leaf] - start)
             if n_blocks == 0:
                 for r in range(n):

@@ -40,13 +40,12 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole
 # Bytes of rows that are checked and routed together, so that they stay in the L2 cache.
 _ROUTED_BYTES = 1 << 18
 # Rows of a batch per leaf, so that the numbers of a leaf are read once for about 32 rows. A model
-# with few leaves takes up to 32,768 rows, so that few rows remain beside full tiles. Set by hand.
+# with few leaves takes up to 32,768 rows, so that few rows are outside full tiles. Set by hand.
 _LEAF_ROWS, _MAX_ROWS = 32, 1 << 15
-# Guard: range of the extent of features over which squared differences neither underflow nor
-# overflow in float32; it leaves a margin for differences of a thousandth of the extent and for sums
-# of features.
+# Guard: squared differences do not underflow or overflow in float32 if the extent of the features
+# is in this range, with a margin for differences of a thousandth of the extent and for sums.
 _SMALLEST_EXTENT, _LARGEST_EXTENT = 1e-15, 1e15
-# Kinds of columns beside the kernel values, by their number in compiled code.
+# Kinds of columns beside the kernel values; compiled code takes a kind's index in this tuple.
 PSEUDO_KINDS = ("none", "monomials", "lower", "upper", "triangle")
 
 
@@ -73,7 +72,7 @@ class Router(ABC):
         """Raise a ValueError unless compiled code may read the tree (`kbench.stored`)."""
 
 
-# Without "nnan" among the flags: the product of zero and a value that is not finite is NaN.
+# The flags lack "nnan", because zero times a value that is not finite must be NaN.
 @njit(fastmath={"reassoc", "nsz"}, nogil=True, cache=True)
 def _is_finite(X):
     """Whether all entries of C-contiguous float32 rows are finite."""
@@ -89,7 +88,7 @@ class LocalLandmarks:
 
     Parameters
     ----------
-    machines : All read the same number of features, or all read every feature
+    machines : Each reads the same number of features.
     n_features : d
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
         Kind of columns beside the kernel values.
@@ -165,8 +164,8 @@ class LocalLandmarks:
         require(min(n_leaves, n_outputs, width) > 0, "the model has no leaf, output or feature")
         require(lengths["F"] in (1, n_leaves), "features should be one set, or one for each leaf")
         check_indices(self.features, d, "features")
-        everything = np.array_equal(self.features, np.arange(d)[None])
-        require(self.all_features is everything, f"all_features should be {everything}")
+        all_features = np.array_equal(self.features, np.arange(d)[None])
+        require(self.all_features is all_features, f"all_features should be {all_features}")
         blocks, landmarks, bounds, products = self.leaves[:, :4].T
         require(np.all((landmarks >= 0) & (landmarks <= lengths["T"])), "landmarks out of range")
         require(np.all(blocks == -(-landmarks // LANES)), "blocks do not fit the landmarks")
@@ -179,18 +178,19 @@ class LocalLandmarks:
             [
                 blocks * (1 + width),
                 bounds * landmarks,
-                # In floating point as well, against overflow.
+                # The comparison below is in floating point, because the product may overflow.
                 n_outputs * columns * (1 + products),
             ],
             axis=1,
         )
         require(np.all(sizes.astype(float) < 1 << 40), "sizes out of range")
-        ends = LANES * np.cumsum(sizes, axis=0)
+        stops = LANES * np.cumsum(sizes, axis=0)
         stored = (lengths["T"], lengths["S"], lengths["C"])
         require(
-            np.array_equal(ends[-1], stored), "the tables have another size than the leaves state"
+            np.array_equal(stops[-1], stored),
+            "the tables have another size than the leaves state",
         )
-        require(np.array_equal(self.leaves[:, 4:], ends - LANES * sizes), "offsets out of order")
+        require(np.array_equal(self.leaves[:, 4:], stops - LANES * sizes), "offsets out of order")
         largest = LANES * max(1, int(columns.max()))
         check_whole(self, "largest", largest, largest)
         router = self.router
@@ -229,19 +229,19 @@ class LocalLandmarks:
         values = np.empty((X.shape[0], self.constant.shape[1]))
         # Loading or unpickling a model may put its arrays at any address.
         self.table, self.coef = aligned(self.table), aligned(self.coef)
-        routed = max(LANES, _ROUTED_BYTES // (4 * X.shape[1]))
+        routed_rows = max(LANES, _ROUTED_BYTES // (4 * X.shape[1]))
         n_leaves = len(self.leaves)
-        batch = max(routed, _LEAF_ROWS * n_leaves, min(_LEAF_ROWS**2 * n_leaves, _MAX_ROWS))
+        batch = max(routed_rows, _LEAF_ROWS * n_leaves, min(_LEAF_ROWS**2 * n_leaves, _MAX_ROWS))
         labels = np.zeros(min(batch, X.shape[0]), np.int64)
         for start in range(0, len(values), batch):
             rows = float32_rows(X[start : start + batch], self.offset)
-            for begin in range(0, len(rows), routed):
-                chunk = rows[begin : begin + routed]
+            for begin in range(0, len(rows), routed_rows):
+                chunk = rows[begin : begin + routed_rows]
                 if not _is_finite(chunk):
                     assert_all_finite(X, input_name="X")
                     raise ValueError("Input X contains a value too large for dtype('float32')")
                 if len(self.leaves) > 1:
-                    self.router.route(chunk, labels[begin : begin + routed])
+                    self.router.route(chunk, labels[begin : begin + routed_rows])
             self._evaluate(rows, labels[: len(rows)], values[start : start + batch])
         return values
 
@@ -290,7 +290,7 @@ class LocalLandmarks:
 
 
 def float32_offset(X: Any) -> np.ndarray | None:
-    """Offset : (d,) to subtract from rows before they are rounded to float32, or None for none.
+    """Offset : (d,) to subtract from rows before they are rounded to float32, or None.
 
     X : (n, d) array or CSR. Training rows. CSR rows get no offset.
     """
@@ -317,7 +317,7 @@ def require_float32_range(X: Any) -> None:
 
 def fits_float32(X: Any) -> bool:
     """Whether float32 can represent squared distances of rows X : (n, d) array or CSR."""
-    low, high = X.max(axis=0), X.min(axis=0)
+    low, high = X.min(axis=0), X.max(axis=0)
     if sp.issparse(X):
         low, high = low.toarray(), high.toarray()
     extent = np.abs(high.astype(np.float64) - low).max()
@@ -327,8 +327,8 @@ def fits_float32(X: Any) -> bool:
 def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
     """Rows X : (u, d), minus `offset`, as a read-only C-contiguous float32 array.
 
-    Not a copy if X is such an array. Read-only, so that compiled code sees one type of array and
-    is compiled once, for memory maps as for arrays.
+    If X is such an array, it is not copied. The result is read-only, so that compiled code sees one
+    type of array and is compiled once for memory maps and arrays.
 
     Raises ValueError: a value leaves the range of float32.
     """

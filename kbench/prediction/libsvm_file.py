@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench.files import output_file
 
-# By the names of scikit-learn's classes.
-_TYPES = {
+# svm_type of each class of scikit-learn.
+_SVM_TYPES = {
     "SVC": "c_svc",
     "NuSVC": "nu_svc",
     "OneClassSVM": "one_class",
@@ -35,15 +35,15 @@ LIBSVM_KERNELS = {
 def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted support vector machine as LIBSVM's model file.
 
-    LIBSVM's decisions equal the ones of `model.to_sklearn()` up to rounding of float64. With two
-    classes LIBSVM's value is positive for the first one, `decision_function` for the second.
+    LIBSVM's decisions equal those of `model.to_sklearn()` up to rounding of float64. With two
+    classes LIBSVM's value is positive for the first class, `decision_function` for the second.
 
     Parameters
     ----------
     model : fitted `KernelSVC`, `KernelNuSVC`, `KernelSVR`, `KernelNuSVR` or `KernelOneClassSVM`
-        Or an estimator of `sklearn.svm` in whose place they are.
+        Or the estimator of `sklearn.svm` that one of these replaces.
     path : str or path
-        Is replaced once the file is complete.
+        An existing file is replaced once the new one is complete.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     support vectors are numbers of training rows from 1 on, as LIBSVM counts them: its rows to
     predict are `0:1 1:k_1 2:k_2 ...`.
 
-    O(n_sv d) time, and memory of one row beside the file's.
+    O(n_sv d) time; memory holds one row at a time.
 
     Examples
     --------
@@ -75,40 +75,40 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     >>> path.read_text().split()[:4]
     ['svm_type', 'c_svc', 'kernel_type', 'rbf']
     """
-    twin = model.to_sklearn() if hasattr(model, "to_sklearn") else model
-    kind = _TYPES.get(type(twin).__name__)
-    if kind is None or not type(twin).__module__.startswith("sklearn.svm."):
+    peer = model.to_sklearn() if hasattr(model, "to_sklearn") else model
+    kind = _SVM_TYPES.get(type(peer).__name__)
+    if kind is None or not type(peer).__module__.startswith("sklearn.svm."):
         raise TypeError(
             f"save_libsvm: {type(model).__name__} is not a support vector machine of LIBSVM; it "
-            f"has those of scikit-learn's {', '.join(_TYPES)}"
+            f"has those of scikit-learn's {', '.join(_SVM_TYPES)}"
         )
-    check_is_fitted(twin)
-    if twin.kernel not in LIBSVM_KERNELS:
+    check_is_fitted(peer)
+    if peer.kernel not in LIBSVM_KERNELS:
         raise ValueError(
-            f"save_libsvm: kernel is {twin.kernel!r}; LIBSVM has {', '.join(LIBSVM_KERNELS)}"
+            f"save_libsvm: kernel is {peer.kernel!r}; LIBSVM has {', '.join(LIBSVM_KERNELS)}"
         )
     with output_file(Path(path)) as file:
-        for line in _header(twin, kind):
+        for line in _header(peer, kind):
             file.write(f"{line}\n".encode())
         file.write(b"SV\n")
-        for line in _support_vectors(twin):
+        for line in _support_vectors(peer):
             file.write(f"{line}\n".encode())
 
 
-def _header(twin: Any, kind: str) -> Iterator[str]:
-    kernel, parameters = LIBSVM_KERNELS[twin.kernel]
+def _header(peer: Any, kind: str) -> Iterator[str]:
+    kernel, parameters = LIBSVM_KERNELS[peer.kernel]
     yield f"svm_type {kind}"
     yield f"kernel_type {kernel}"
-    values = {"degree": twin.degree, "gamma": twin._gamma, "coef0": twin.coef0}
+    values = {"degree": peer.degree, "gamma": peer._gamma, "coef0": peer.coef0}
     for name in parameters:
         yield f"{name} {_number(values[name])}"
-    classes = getattr(twin, "classes_", None) if kind in ("c_svc", "nu_svc") else None
+    classes = getattr(peer, "classes_", None) if kind in ("c_svc", "nu_svc") else None
     yield f"nr_class {2 if classes is None else len(classes)}"
-    yield f"total_sv {len(twin.support_)}"
-    yield f"rho {_numbers(-twin._intercept_)}"
+    yield f"total_sv {len(peer.support_)}"
+    yield f"rho {_numbers(-peer._intercept_)}"
     if classes is not None:
         yield f"label {' '.join(str(label) for label in _labels(classes))}"
-        yield f"nr_sv {' '.join(str(count) for count in twin.n_support_)}"
+        yield f"nr_sv {' '.join(str(count) for count in peer.n_support_)}"
 
 
 def _labels(classes: np.ndarray) -> list[int]:
@@ -120,15 +120,15 @@ def _labels(classes: np.ndarray) -> list[int]:
     return list(range(len(classes)))
 
 
-def _support_vectors(twin: Any) -> Iterator[str]:
-    """A line for each: the coefficients, and the entries that are not zero."""
-    coef = twin._dual_coef_
+def _support_vectors(peer: Any) -> Iterator[str]:
+    """Yield a line for each support vector: coefficients, and entries that are not zero."""
+    coef = peer._dual_coef_
     coef = coef.toarray() if sp.issparse(coef) else coef
-    if twin.kernel == "precomputed":
-        for weights, row in zip(coef.T, twin.support_, strict=True):
+    if peer.kernel == "precomputed":
+        for weights, row in zip(coef.T, peer.support_, strict=True):
             yield f"{_numbers(weights)} 0:{row + 1}"
         return
-    vectors = twin.support_vectors_
+    vectors = peer.support_vectors_
     for position, weights in enumerate(coef.T):
         if sp.issparse(vectors):
             row = slice(vectors.indptr[position], vectors.indptr[position + 1])
@@ -148,5 +148,5 @@ def _numbers(values: np.ndarray) -> str:
 
 
 def _number(value: float) -> str:
-    """The fewest digits that give back the float64."""
+    """Fewest digits from which the same float64 is read."""
     return repr(float(value)) if not float(value).is_integer() else f"{float(value):.17g}"

@@ -3,13 +3,13 @@
 An .npz archive (a zip of .npy files, not compressed, no pickled objects) with `manifest.json`:
 
     format        1
-    kbench        version that wrote it; scikit_learn likewise. Another major or minor version of
-                  either refuses to read the file, because its classes may have other attributes.
+    kbench        version that wrote the file; scikit_learn likewise. Another major or minor version
+                  of either refuses to read it, because its classes may have other attributes.
     estimator     tree of the estimator (`kbench.prediction.encoding`)
     preparation   tree of the preparation of raw rows, or null
     about         strings and numbers on the origin of the model
     arrays        name -> {dtype, shape, fortran_order, sha256}, of each .npy
-    sha256        of all that, as JSON with sorted keys
+    sha256        checksum of all other keys, as JSON with sorted keys
 
 Reading checks all of this before anything is built. The checksums detect damage, not forgery. A
 file builds only what the encoding allows; every object is checked before compiled code reads it.
@@ -39,12 +39,12 @@ from kbench.prediction.encoding import decode, encode
 # Version of the file format; raised when older readers would misread a new file.
 FORMAT = 1
 MANIFEST = "manifest.json"
-# Largest manifest in bytes that is read. Manifests of models have a few kilobytes; the limit bounds
-# the memory that a forged file can take. Set by hand.
+# Largest manifest that is read, in bytes. Manifests of models have a few kilobytes; the limit
+# bounds the memory that a forged file can take. Set by hand.
 _MANIFEST_BYTES = 64 << 20
 # Exceptions that zipfile raises for archives that are damaged, encrypted or of another kind.
-_DAMAGE = (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, struct.error)
-_KEYS = {"format", "kbench", "scikit_learn", "estimator", "preparation", "about", "arrays"}
+_ZIP_ERRORS = (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, struct.error)
+_MANIFEST_KEYS = {"format", "kbench", "scikit_learn", "estimator", "preparation", "about", "arrays"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class StoredModel:
     estimator : object
         Fitted; predicts the same bits as the estimator that was stored.
     preparation : object
-        As given to `save_model`.
+        The `preparation` that `save_model` got.
     about : dict
         Origin of the model.
     """
@@ -104,7 +104,7 @@ def save_model(
         "kbench": __version__,
         "scikit_learn": sklearn.__version__,
         **{key: value for [key, value] in tree["dict"]},
-        "arrays": {name: _described(array, blocks[name]) for name, array in arrays.items()},
+        "arrays": {name: _array_header(array, blocks[name]) for name, array in arrays.items()},
     }
     manifest["sha256"] = manifest_digest(manifest)
     with atomic_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -137,17 +137,17 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
             members = _members(archive)
             manifest = _manifest(archive, members)
             arrays = {
-                name: _array(archive, members.pop(f"{name}.npy", None), name, described)
-                for name, described in manifest["arrays"].items()
+                name: _array(archive, members.pop(f"{name}.npy", None), name, header)
+                for name, header in manifest["arrays"].items()
             }
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror or error}") from None
     except KbenchError as error:
         raise ModelError(f"{path}: {error}") from None
-    except _DAMAGE as error:
-        # Shortened, because zipfile may quote the rest of the file in place of a name.
-        why = textwrap.shorten(str(error), 200)
-        raise ModelError(f"{path}: no model of kbench, or cut off ({why})") from None
+    except _ZIP_ERRORS as error:
+        # zipfile may quote the rest of the file in place of a name.
+        reason = textwrap.shorten(str(error), 200)
+        raise ModelError(f"{path}: no model of kbench, or cut off ({reason})") from None
     if members:
         raise ModelError(f"{path}: {min(members)!r} is not a part of a model")
     try:
@@ -166,7 +166,7 @@ def _npy(array: np.ndarray) -> memoryview:
     return buffer.getbuffer()
 
 
-def _described(array: np.ndarray, block: memoryview) -> dict[str, Any]:
+def _array_header(array: np.ndarray, block: memoryview) -> dict[str, Any]:
     return {
         "dtype": array.dtype.str,
         "shape": list(array.shape),
@@ -197,7 +197,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
-    """The manifest, after its checks; removed from `members`."""
+    """Check the manifest, remove it from `members` and return it."""
     member = members.pop(MANIFEST)
     if member.file_size > _MANIFEST_BYTES:
         raise ModelError(f"{MANIFEST} has {member.file_size} bytes, at most {_MANIFEST_BYTES}")
@@ -213,7 +213,7 @@ def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
             f"reads {FORMAT}; fit again, or use the kbench that wrote it"
         )
     checksum = manifest.pop("sha256", None)
-    if checksum != manifest_digest(manifest) or set(manifest) != _KEYS:
+    if checksum != manifest_digest(manifest) or set(manifest) != _MANIFEST_KEYS:
         raise ModelError(f"{MANIFEST} was changed after the model was written; fit again")
     _require_versions(manifest)
     if not isinstance(manifest["arrays"], dict):
@@ -226,13 +226,13 @@ def _require_versions(manifest: Mapping[str, Any]) -> None:
     import sklearn
 
     installed = {"kbench": __version__, "scikit_learn": sklearn.__version__}
-    for package, ours in installed.items():
-        theirs = str(manifest[package])
-        if theirs.split(".")[:2] != ours.split(".")[:2]:
+    for package, current in installed.items():
+        written = str(manifest[package])
+        if written.split(".")[:2] != current.split(".")[:2]:
             name = package.replace("_", "-")
             raise ModelError(
-                f"written with {name} {theirs[:20]}, installed is {ours}; fit again, or install "
-                "that version"
+                f"written with {name} {written[:20]}, installed is {current}; fit again, or "
+                "install that version"
             )
 
 
@@ -241,13 +241,13 @@ def _refuse(constant: str) -> Any:
 
 
 def _array(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo | None, name: str, described: Any
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo | None, name: str, expected: Any
 ) -> np.ndarray:
-    """One array, after its size and its checksum agree with the manifest."""
+    """Read one array and check its size and checksum against the manifest."""
     if member is None:
         raise ModelError(f"array {name} is missing")
     block = archive.read(member)
-    if not isinstance(described, dict) or hashlib.sha256(block).hexdigest() != described.get(
+    if not isinstance(expected, dict) or hashlib.sha256(block).hexdigest() != expected.get(
         "sha256"
     ):
         raise ModelError(f"array {name} was changed after the model was written; fit again")
@@ -261,14 +261,14 @@ def _array(
     if dtype.hasobject or dtype.kind not in "biufcU":
         raise ModelError(f"array {name} is of {dtype}, should be of numbers or texts")
     header = {"dtype": dtype.str, "shape": list(shape), "fortran_order": bool(fortran_order)}
-    if header != {key: described.get(key) for key in header}:
+    if header != {key: expected.get(key) for key in header}:
         raise ModelError(f"array {name} is {header}, the manifest says otherwise")
     entries = 1
     for length in shape:
         entries *= length
     if entries * dtype.itemsize != len(block) - stream.tell():
         raise ModelError(f"array {name} has another size than its shape {shape} of {dtype}")
-    # A copy, so that the array is aligned and writable.
+    # The copy is aligned and writable.
     array = np.empty(entries, dtype)
     array[...] = np.frombuffer(block, dtype, entries, stream.tell())
     return array.reshape(shape, order="F" if fortran_order else "C")

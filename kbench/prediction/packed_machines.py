@@ -13,8 +13,8 @@ The file is a sequence of records, one for each cluster, in the order in which t
 
 Records begin at multiples of 64 bytes. A process that is killed while it writes leaves an
 incomplete last record, which the next writer recognises by its length and digest and cuts off, so
-the file is the checkpoint of an interrupted fit. The file is not trusted, just as a model file is
-not: a model is built by the encoding of models, and checked before compiled code reads it.
+the file is the checkpoint of an interrupted fit. Like a model file, the file is not trusted: the
+encoding of models builds a model, which is checked before compiled code reads it.
 """
 
 import hashlib
@@ -37,14 +37,14 @@ from kbench.stored import check_arrays, require
 _HEADER = struct.Struct("<8sqqq32s")  # 64 bytes
 _MAGIC = b"kbenchM1"
 # Blocks and texts are padded to a multiple of this number of bytes, a cache line.
-_ALIGNED = 64
-# Bytes of models that stay decoded. Blocks of rows visit the models in order, so the one that was
-# used last is needed last: the first ones that fit are kept and none is replaced. Set by hand.
+_ALIGNMENT = 64
+# Bytes of models that stay decoded. Blocks of rows visit the models in order, so the model used
+# last is needed last: the first models that fit are kept and never replaced. Set by hand.
 DECODED_BYTES = 256 << 20
 
 
 class MachineWriter:
-    """Appends the models of clusters to a file, and knows which are there already.
+    """Appends the models of clusters to a file, and knows which clusters the file has.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class MachineWriter:
 
     Attributes
     ----------
-    offsets : dict of int to int. Cluster -> place of its record in the file.
+    offsets : dict of int to int. Cluster -> byte offset of its record in the file.
 
     Raises
     ------
@@ -75,33 +75,33 @@ class MachineWriter:
             raise KbenchError(f"cannot write {path}: {error.strerror or error}") from error
 
     def append(self, cluster: int, record: Any) -> None:
-        """Write what belongs to a cluster: anything that a model file may hold. O(bytes)."""
+        """Write the record of a cluster: anything that a model file may hold. O(bytes)."""
         tree, arrays = encode(record)
-        described, blocks, offset = {}, [], 0
+        array_headers, blocks, offset = {}, [], 0
         for name, array in arrays.items():
             order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
             block = array.tobytes(order)  # type: ignore[arg-type]
-            described[name] = [array.dtype.str, list(array.shape), order, offset]
-            blocks.append(block + bytes(-len(block) % _ALIGNED))
+            array_headers[name] = [array.dtype.str, list(array.shape), order, offset]
+            blocks.append(block + bytes(-len(block) % _ALIGNMENT))
             offset += len(blocks[-1])
-        text = json.dumps({"tree": tree, "arrays": described}, allow_nan=False).encode()
-        text += b" " * (-len(text) % _ALIGNED)
+        text = json.dumps({"tree": tree, "arrays": array_headers}, allow_nan=False).encode()
+        text += b" " * (-len(text) % _ALIGNMENT)
         payload = b"".join(blocks)
         digest = hashlib.sha256(text + payload).digest()
         header = _HEADER.pack(_MAGIC, cluster, len(text), len(payload), digest)
-        whole = header + text + payload
+        record_bytes = header + text + payload
         try:
-            written = 0
-            while written < len(whole):
-                written += self._file.write(whole[written:])
+            n_written = 0
+            while n_written < len(record_bytes):
+                n_written += self._file.write(record_bytes[n_written:])
         except OSError as error:
             self._file.truncate(self._end)
             raise KbenchError(f"cannot write {self.path}: {error.strerror or error}") from error
         self.offsets[cluster] = self._end
-        self._end += len(whole)
+        self._end += len(record_bytes)
 
     def written(self) -> Iterator[tuple[int, Any]]:
-        """Each cluster whose record is in the file, and the record."""
+        """Yield each cluster whose record is in the file, and the record."""
         if self.offsets:
             clusters = sorted(self.offsets)
             data = np.memmap(self.path, np.uint8, "r")
@@ -121,12 +121,12 @@ class MachineWriter:
 
 
 class PackedRecords:
-    """What was written for each cluster, on a memory map or in memory.
+    """The records of all clusters, on a memory map or in memory.
 
     Parameters
     ----------
     data : (bytes,) uint8
-    offsets : (k,) int64. Place of the record of each cluster in `data`.
+    offsets : (k,) int64. Byte offset of the record of each cluster in `data`.
     """
 
     def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
@@ -219,10 +219,10 @@ class PackedMachines(Mapping[int, KernelExpansion]):
             machine = record.get("machine") if isinstance(record, dict) else None
             if not isinstance(machine, KernelExpansion):
                 raise ModelError(f"the record of cluster {cluster} has no model")
-            held = self.__dict__.setdefault("_held_bytes", 0)
-            if held + machine.nbytes <= DECODED_BYTES:
+            held_bytes = self.__dict__.setdefault("_held_bytes", 0)
+            if held_bytes + machine.nbytes <= DECODED_BYTES:
                 decoded[cluster] = machine
-                self._held_bytes = held + machine.nbytes
+                self._held_bytes = held_bytes + machine.nbytes
         return machine
 
     def check_stored(self) -> None:
@@ -271,7 +271,7 @@ class PackedLocalMachines(LocalMachines):
 
 
 def _complete_records(path: Path) -> Iterator[tuple[int, int, int]]:
-    """(cluster, place, length) of the records of a file, up to the first one that is damaged."""
+    """Yield (cluster, offset, length) of the records of a file before the first damaged one."""
     size = path.stat().st_size
     data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
     offset = 0

@@ -21,25 +21,25 @@ class LandmarkMachine:
     # (l + c, m): coefficients of the columns, in the order of `PseudoLandmarks`.
     coef: np.ndarray | None = None
     features: np.ndarray | None = None  # (f,) ints: features that the landmarks have; None for all
-    # (p, 2) ints: monomials, as in `PseudoLandmarks`.
+    # (p, 2) ints: pairs of monomials, as in `PseudoLandmarks`.
     pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.intp))
     # (l, p): distances from landmarks to pseudo landmarks, as in `PseudoLandmarks`.
     spans: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def total(self) -> float:
-        """The sum of constants, widths and coefficients; finite if and only if all of them are."""
+        """The sum of constants, widths and coefficients; finite if and only if all these are."""
         parts = (self.constant, self.gammas, self.coef)
         return float(sum(part.sum() for part in parts if part is not None))
 
 
 def joined(parts: list[np.ndarray]) -> np.ndarray:
-    """The arrays one after the other; an empty float32 array for none."""
+    """The arrays one after the other; an empty float32 array if there are none."""
     return np.concatenate(parts) if parts else np.empty(0, np.float32)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A read-only view: one numba type for arrays and for read-only memory maps."""
+    """A read-only view, so that numba sees one type for arrays and for read-only memory maps."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -48,25 +48,25 @@ def read_only(array: np.ndarray) -> np.ndarray:
 def aligned(numbers: np.ndarray) -> np.ndarray:
     """The same numbers : (n,) at an address that is a multiple of the bytes of a vector.
 
-    Vectors of sixteen float32 then cross no cache line. A copy only if the address is another.
+    Vectors of sixteen float32 then cross no cache line. An array at such an address is not copied.
     """
     width = numbers.itemsize * LANES
     if numbers.ctypes.data % width == 0:
         return numbers
     buffer = np.empty(numbers.size + LANES, numbers.dtype)
-    skipped = -buffer.ctypes.data % width // numbers.itemsize
-    moved = buffer[skipped : skipped + numbers.size]
-    moved[:] = numbers
-    return moved
+    n_skipped = -buffer.ctypes.data % width // numbers.itemsize
+    copy = buffer[n_skipped : n_skipped + numbers.size]
+    copy[:] = numbers
+    return copy
 
 
 def feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarray:
     """Features of each model, (K, f) int32; (1, d) if all models read all features."""
-    given = [machine.features for machine in machines if machine.features is not None]
+    feature_sets = [machine.features for machine in machines if machine.features is not None]
     all_features = np.arange(n_features, dtype=np.int32)
-    if all(np.array_equal(features, all_features) for features in given):
+    if all(np.array_equal(features, all_features) for features in feature_sets):
         return all_features[None]
-    table = np.zeros((len(machines), len(given[0])), np.int32)
+    table = np.zeros((len(machines), len(feature_sets[0])), np.int32)
     for leaf, machine in enumerate(machines):
         if machine.features is not None:
             table[leaf] = machine.features

@@ -2,9 +2,8 @@
 
 A model of k classes, one against one, has k (k - 1) / 2 decision functions in the span of the
 same s support vectors. A support vector of class c has coefficients in the k - 1 functions of its
-class only, so with K the values at u rows, the product of the columns of class c with their
-(s_c, k - 1) coefficients, for each c, is all that is needed: u s (k - 1) multiplications instead of
-u s k (k - 1) / 2.
+class only. With the values K at u rows it therefore suffices to multiply the columns of each class
+c by their (s_c, k - 1) coefficients: u s (k - 1) multiplications instead of u s k (k - 1) / 2.
 """
 
 import itertools
@@ -22,10 +21,11 @@ from kbench.kernels.matrix import nbytes
 from kbench.kernels.origin import NEAR, origin_of
 from kbench.prediction.flops import expansion_flops, require_width
 
-# Kernel values computed at a time: 4 MiB of float32. More take more memory, fewer cost more calls.
-# Set by hand.
-_ENTRIES = 2**20
-# Up to this many centres float64 takes at most 50 microseconds more for 100 rows. Set by hand.
+# Kernel values computed at a time: 4 MiB of float32. More values take more memory, fewer cost more
+# calls. Set by hand.
+_BATCH_VALUES = 2**20
+# Values at up to this many centres are float64, which takes at most 50 microseconds more than
+# float32 for 100 rows. Set by hand.
 FEW_CENTRES = 200
 
 
@@ -50,11 +50,11 @@ class GaussianCentres:
     Parameters
     ----------
     Z : (s, d) array or CSR. The centres.
-    error : If float32 values would change an expansion by about more than this, they are computed
+    error : If float32 values would change an expansion by more than about this, they are computed
         in float64.
     norm : Largest Euclidean norm of the coefficients of an expansion. Rounding exponents in float32
         changes each value by about eps (1 + max h), up or down at random, and so an expansion by
-        about this times `norm`.
+        about eps (1 + max h) `norm`.
     """
 
     def __init__(self, Z: Any, gamma: float, *, error: float, norm: float) -> None:
@@ -133,7 +133,7 @@ class MatrixCentres:
 
 
 class _Expansion:
-    """Functions in the span of the same centres : s of them, with coef : (s, m).
+    """Functions in the span of the same s centres, with coef : (s, m).
 
     Attributes
     ----------
@@ -226,9 +226,9 @@ class PairExpansion(_Expansion):
 def _pairs(k: int) -> tuple[np.ndarray, ...]:
     """First and second class a < b of each pair of k classes, signs and n_second.
 
-    w has a 1 for each pair that its first class wins; the votes for the k classes are
-    signs @ w + n_second. n_second is the number of pairs in which a class is the second one, which
-    for class c is c.
+    If w has a 1 for each pair that its first class wins, and else 0, the votes for the k classes
+    are signs @ w + n_second. n_second is the number of pairs in which a class is the second: c for
+    class c.
     """
     first, second = np.triu_indices(k, 1)
     classes = np.arange(k)[:, None]
@@ -237,7 +237,7 @@ def _pairs(k: int) -> tuple[np.ndarray, ...]:
 
 
 def _batches(n_rows: int, n_centres: int) -> list[slice]:
-    step = max(1, _ENTRIES // max(1, n_centres))
+    step = max(1, _BATCH_VALUES // max(1, n_centres))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 

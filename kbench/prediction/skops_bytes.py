@@ -48,11 +48,11 @@ def to_skops(value: Any, where: str) -> np.ndarray:
     skops = require_skops()
     try:
         content = skops.dumps(value)
-        strange = set(skops.get_untrusted_types(data=content)) - _TRUSTED
+        untrusted = set(skops.get_untrusted_types(data=content)) - _TRUSTED
     except Exception as error:  # attributes of an estimator may raise anything
         raise ModelError(f"{where}: skops cannot hold it ({with_type(error, 200)})") from None
-    if strange:
-        raise ModelError(f"{where} holds {min(strange)}, which the open model format does not")
+    if untrusted:
+        raise ModelError(f"{where} holds {min(untrusted)}, which the open model format does not")
     return np.frombuffer(content, np.uint8)
 
 
@@ -66,9 +66,9 @@ def from_skops(content: np.ndarray) -> Any:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                 raise ModelError("the bytes of skops are compressed, should be stored")
-        strange = set(skops.get_untrusted_types(data=data)) - _TRUSTED
-        if strange:
-            raise ModelError(f"names the class {min(strange)}, which no model may hold")
+        untrusted = set(skops.get_untrusted_types(data=data)) - _TRUSTED
+        if untrusted:
+            raise ModelError(f"names the class {min(untrusted)}, which no model may hold")
         return skops.loads(data, trusted=sorted(_TRUSTED))
     except ModelError:
         raise

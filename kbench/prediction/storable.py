@@ -1,7 +1,7 @@
 """Which classes a model file may build, and which methods it may name.
 
-The classes of kbench's numerical packages, the classes of installed packages that add methods by an
-entry point, and scikit-learn's calibration around any of them are allowed. No other module is
+Allowed are the classes of kbench's numerical packages, the classes of installed packages that add
+methods by an entry point, and scikit-learn's calibration around these classes. No other module is
 imported, so that a file of unknown origin can only choose among numerical code.
 """
 
@@ -19,29 +19,29 @@ _CALIBRATION = frozenset(
     for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
 )
 
-# The only bound method that models store is the one that assigns rows to clusters.
+# Models store one kind of bound method, which assigns rows to clusters.
 _METHODS = frozenset({"assign"})
 
 
 @cache
 def _present_module(module: str, name: str) -> str:
-    """The module that holds the class which an older release may have had at `module:name`.
+    """The module that now holds the class that an older release had at `module:name`.
 
-    Classes and modules move within a package. A class is then in the module of the package that
-    has the old file name, apart from a leading underscore, or in the only one that defines a class
-    of that name. No package has two modules of one name (`tests/prediction/test_model_file.py`).
+    A class may move within its package: to the module that has the old file name, apart from a
+    leading underscore, or to the only module that defines a class of that name. No package has two
+    modules of one name (`tests/prediction/test_model_file.py`).
     """
-    package, _, rest = module.removeprefix("kbench.").partition(".")
+    package, _, submodule = module.removeprefix("kbench.").partition(".")
     root = Path(__file__).parents[1]
-    here = root.joinpath(package, *rest.split(".")).with_suffix(".py")
-    if not module.startswith("kbench.") or (here.exists() and _defines(here, name)):
+    old_path = root.joinpath(package, *submodule.split(".")).with_suffix(".py")
+    if not module.startswith("kbench.") or (old_path.exists() and _defines(old_path, name)):
         return module
     modules = [path for path in (root / package).rglob("*.py") if _defines(path, name)]
-    of_old_name = [path for path in modules if path.stem == here.stem.lstrip("_")]
-    if len(of_old_name or modules) != 1:
+    same_name = [path for path in modules if path.stem == old_path.stem.lstrip("_")]
+    if len(same_name or modules) != 1:
         return module
-    (there,) = of_old_name or modules
-    return ".".join(["kbench", *there.relative_to(root).with_suffix("").parts])
+    (new_path,) = same_name or modules
+    return ".".join(["kbench", *new_path.relative_to(root).with_suffix("").parts])
 
 
 def _defines(path: Path, name: str) -> bool:
@@ -63,8 +63,8 @@ def _packages() -> frozenset[str]:
 def may_build(path: str) -> bool:
     """Whether the format rebuilds the class at `module:Class` attribute by attribute."""
     module, _, name = path.partition(":")
-    inside = any(module == package or module.startswith(f"{package}.") for package in _packages())
-    return path in _CALIBRATION or (inside and name.isidentifier())
+    is_known = any(module == package or module.startswith(f"{package}.") for package in _packages())
+    return path in _CALIBRATION or (is_known and name.isidentifier())
 
 
 def class_at(path: Any) -> type:
