@@ -43,8 +43,7 @@ class CommitteeMember:
         Support vectors.
     coef : (s, m)
     noise : (s,)
-        1/C of each support vector. At most 1,000 evenly spaced support vectors determine the
-        variance.
+        1/C of each support vector, of which at most 1,000, evenly spaced, give the variance.
     """
 
     def __init__(

@@ -102,11 +102,11 @@ class _Encoder:
         if type(value) in (list, tuple, dict):
             return self._container(value, where, depth)
         if type(value) is slice:
-            parts = (value.start, value.stop, value.step)
-            return {"slice": self._items(parts, where, depth)}
+            bounds = (value.start, value.stop, value.step)
+            return {"slice": self._items(bounds, where, depth)}
         if type(value) in _SPARSE_CLASSES.values():
-            parts = (value.data, value.indices, value.indptr)
-            names = [self._array(part, where) for part in parts]
+            arrays = (value.data, value.indices, value.indptr)
+            names = [self._array(array, where) for array in arrays]
             return {"sparse": [type(value).__name__, [int(k) for k in value.shape], *names]}
         return self._instance(value, where, depth)
 
@@ -224,8 +224,8 @@ class _Decoder:
 
     def _sparse(self, tree: Any, depth: int) -> Any:
         name, shape, data, indices, indptr = tree["sparse"]
-        parts = tuple(self.array(part) for part in (data, indices, indptr))
-        matrix = _SPARSE_CLASSES[name](parts, shape=tuple(shape))
+        arrays = tuple(self.array(array) for array in (data, indices, indptr))
+        matrix = _SPARSE_CLASSES[name](arrays, shape=tuple(shape))
         matrix.check_format(full_check=True)  # refuses indices out of range
         return matrix
 

@@ -22,7 +22,7 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole
 # inner products. Larger groups take a larger buffer of padded rows. Set by hand.
 _GROUP_ROWS = 32
 # CSR rows are converted to dense float32 rows in blocks of at most this many values, 64 MiB: larger
-# blocks take more memory, smaller ones cost more calls. Set by hand.
+# blocks take more memory, smaller blocks cost more calls. Set by hand.
 _DENSE_VALUES = 2**24
 
 

@@ -128,14 +128,14 @@ class LocalLandmarks:
             n_bounds = -(-machine.spans.shape[1] // LANES)
             n_rows = n_landmarks if len(machine.pairs) else 0
             self.leaves[leaf, :4] = n_blocks, n_landmarks, n_bounds, n_rows
-            parts = (
+            arrays = (
                 pack_landmarks(machine, self.features.shape[1]),
                 lanes(machine.spans, n_bounds),
                 pack_coef(machine, n_blocks, n_bounds, sides, n_rows),
             )
-            for store, part in zip((table, spans, coef), parts, strict=True):
-                store.append(part.astype(np.float32).ravel())
-            starts += [part.size for part in parts]
+            for store, array in zip((table, spans, coef), arrays, strict=True):
+                store.append(array.astype(np.float32).ravel())
+            starts += [array.size for array in arrays]
             largest = max(largest, LANES * (n_blocks + sides * n_bounds))
         self.table, self.spans, self.coef = joined(table), joined(spans), joined(coef)
         self.largest = largest
@@ -199,7 +199,7 @@ class LocalLandmarks:
         require(router.fits(d), f"the router is for rows of another width than {d}")
 
     def flops(self, sizes: np.ndarray) -> float:
-        """Mean cost of a row where leaf i has sizes[i] rows, in units of one product of d numbers.
+        """Mean cost of a row if leaf i has sizes[i] rows, in units of one product of d numbers.
 
         An exponential counts as ten multiplications; the cost of the router is not included.
         """

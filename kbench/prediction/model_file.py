@@ -12,7 +12,7 @@ An .npz archive (a zip of .npy files, not compressed, no pickled objects) with `
     sha256        checksum of all other keys, as JSON with sorted keys
 
 Reading checks all of this before anything is built. The checksums detect damage, not forgery. A
-file builds only what the encoding allows; every object is checked before compiled code reads it.
+file builds only objects that the encoding allows; each is checked before compiled code reads it.
 """
 
 import hashlib
@@ -96,8 +96,8 @@ def save_model(
     """
     import sklearn
 
-    parts = {"estimator": estimator, "preparation": preparation, "about": dict(about or {})}
-    tree, arrays = encode(parts)
+    content = {"estimator": estimator, "preparation": preparation, "about": dict(about or {})}
+    tree, arrays = encode(content)
     blocks = {name: _npy(array) for name, array in arrays.items()}
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -120,9 +120,8 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
     Raises
     ------
     ModelError
-        One line with the file and what is wrong with it: absent, cut off, not of this format or
-        of another version of it, edited, naming a class that no model may hold, or with arrays
-        that contradict one another.
+        One line with the file and its fault: it is absent, cut off, edited, not of this format or
+        version, names a class that a model may not hold, or has arrays that contradict one another.
 
     Notes
     -----

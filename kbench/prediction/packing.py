@@ -29,13 +29,13 @@ class LandmarkMachine:
     @property
     def total(self) -> float:
         """The sum of constants, widths and coefficients; finite if and only if all these are."""
-        parts = (self.constant, self.gammas, self.coef)
-        return float(sum(part.sum() for part in parts if part is not None))
+        arrays = (self.constant, self.gammas, self.coef)
+        return float(sum(array.sum() for array in arrays if array is not None))
 
 
-def joined(parts: list[np.ndarray]) -> np.ndarray:
+def joined(arrays: list[np.ndarray]) -> np.ndarray:
     """The arrays one after the other; an empty float32 array if there are none."""
-    return np.concatenate(parts) if parts else np.empty(0, np.float32)
+    return np.concatenate(arrays) if arrays else np.empty(0, np.float32)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

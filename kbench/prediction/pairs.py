@@ -157,7 +157,7 @@ class SharedExpansion(_Expansion):
 
     Parameters
     ----------
-    centres : Centres, s of them
+    centres : s Centres
     coef : (s, m)
     """
 
@@ -179,10 +179,10 @@ class PairExpansion(_Expansion):
 
     Parameters
     ----------
-    centres : s of them, sorted by class
+    centres : s Centres, sorted by class
     coef : (k - 1, s)
         For a centre of class c, rows 0 ... c - 1 are its coefficients against the earlier classes,
-        the others against the later ones.
+        the other rows against the later classes.
     n_centres : (k,) ints. Centres of each class.
     """
 

@@ -1,8 +1,8 @@
 """BKA, the block kernel approximation: exact within clusters, zero between them.
 
 Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR 18, 2017), section 3; the
-partition by spectral clustering is ratio association on the kernel matrix of a sample. Its squared
-error is the sum of the squares of the entries left out, which is small where gamma is large.
+partition by spectral clustering is ratio association on the kernel matrix of a sample. The squared
+error of BKA is the sum of the squared entries between clusters, which is small if gamma is large.
 """
 
 import copy
@@ -225,11 +225,11 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
 
     def _check_memory(self, sizes: np.ndarray) -> None:
         """Raise a ValueError if the blocks of clusters of these sizes exceed `memory_mb`."""
-        needed = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
-        if needed > self.memory_mb:
+        size_mb = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
+        if size_mb > self.memory_mb:
             raise ValueError(
                 f"the blocks of {len(sizes)} clusters, of up to {sizes.max():.0f} rows, and the "
-                f"factor of the largest take {needed:.0f} MiB, more than "
+                f"factor of the largest take {size_mb:.0f} MiB, more than "
                 f"memory_mb={self.memory_mb:g}; use more clusters"
             )
 

@@ -88,7 +88,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         "released": the authors' program, where `rank` is the rank of the whole matrix and a tenth
         of the links is zero.
     landmarks : {"kmeans", "uniform"}, default by preset ("kmeans")
-        Centroids of k-means within the cluster, or points of it drawn without replacement.
+        Centroids of k-means within the cluster, or its points, drawn without replacement.
     n_landmarks : int or None, default=None
         Landmarks of each cluster. None is `rank` for k-means; as in the papers, 2 `rank` for
         points and wherever the basis is chosen within the span of the landmarks.
@@ -313,12 +313,10 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         n = X.shape[0]
         m = self.n_landmarks
         if m is None:
-            m = params.rank if params.landmarks == "kmeans" else 2 * params.rank
+            kmeans = params.landmarks == "kmeans"
+            m = params.rank if kmeans else 2 * params.rank
             uneven = params.rank_strategy in ("size", "eigenvalues")
-            if uneven or (params.basis_sampling, params.landmarks) == (
-                "partition_rows",
-                "kmeans",
-            ):
+            if uneven or (params.basis_sampling == "partition_rows" and kmeans):
                 m *= 2
         size = min(m, n)
         if params.landmarks == "uniform":
@@ -415,7 +413,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         return link.astype(self.dtype)
 
 
-def _stack(parts: list[Any]) -> Any:
-    if any(map(sp.issparse, parts)):  # means of clusters are dense, rows of few points are not
-        return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
-    return np.vstack(parts)
+def _stack(blocks: list[Any]) -> Any:
+    if any(map(sp.issparse, blocks)):  # means of clusters are dense, rows of few points are not
+        return sp.vstack([sp.csr_array(block) for block in blocks], format="csr")
+    return np.vstack(blocks)

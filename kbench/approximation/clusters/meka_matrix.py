@@ -57,8 +57,8 @@ class MEKABasis:
 
     def machine(self, weights: np.ndarray) -> Machine:
         machines = []
-        parts = np.split(weights, np.cumsum(self.ranks)[:-1])
-        for basis, cluster_weights in zip(self.local, parts, strict=True):
+        weights_by_cluster = np.split(weights, np.cumsum(self.ranks)[:-1])
+        for basis, cluster_weights in zip(self.local, weights_by_cluster, strict=True):
             coef = matmul(basis.projection, cluster_weights)
             dtype = prediction_dtype(basis.landmarks.astype(np.float32), coef)
             centres = np.arange(len(basis.landmarks))
@@ -72,10 +72,10 @@ class MEKAKernel(FactoredKernel):
     basis: MEKABasis
 
     def cross(self, X: Any) -> np.ndarray:
-        linked = np.empty((X.shape[0], self.rank), self._linked_dtype)
+        WL = np.empty((X.shape[0], self.rank), self._linked_dtype)
         for s, rows, features in self.basis.blocks(X):
-            linked[rows] = self._linked_features(s, features)
-        return self._expand(linked)
+            WL[rows] = self._linked_features(s, features)
+        return self._expand(WL)
 
 
 def basis_rows(basis: LocalBasis, X: Any, dtype: Any) -> np.ndarray:

@@ -30,8 +30,8 @@ _RIDGE = 1e-8
 # The fixed-point iteration stops after 200 steps, or if the squared length of a step is at most
 # 1e-12. Both are set by hand.
 _FIXED_STEPS, _SQUARED_STEP = 200, 1e-12
-# Guard: an iteration stops at its point if the denominator is below this multiple of the absolute
-# sum of its terms, and so only rounding.
+# Guard: an iteration stops if its denominator is only rounding, below this multiple of the sum of
+# the absolute values of its terms.
 _VANISHING_SUM = 1e-10
 # Guard: stop when the squared residual is below this multiple of ||w||^2, the rounding of float64.
 _NEGLIGIBLE_RESIDUAL = 1e-12
@@ -74,7 +74,7 @@ def reduced_set(
     # Coefficients are divided by a power of two, so that squares of small ones do not vanish.
     scale = 2.0 ** np.frexp(np.abs(coef).max())[1]
     coef = coef / scale
-    # Centring leaves distances as they are and reduces their rounding errors.
+    # Centring does not change distances and reduces their rounding errors.
     origin = origin_of(X, X.mean(axis=0))
     X = X - origin
     kernel = KernelMatrix(RBF(gamma), X, np.float64)

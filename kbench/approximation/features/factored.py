@@ -243,11 +243,11 @@ class FactoredKernel(KernelApproximation):
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Rows of G at a indices; O(a n k) time, besides the products with L."""
         block, position = self._positions[:, indices]
-        linked = np.empty((len(indices), self.rank), self._linked_dtype)
+        WL = np.empty((len(indices), self.rank), self._linked_dtype)
         for s in np.unique(block):
             in_block = block == s
-            linked[in_block] = self._linked_features(int(s), self.bases[s][position[in_block]])
-        return self._expand(linked)
+            WL[in_block] = self._linked_features(int(s), self.bases[s][position[in_block]])
+        return self._expand(WL)
 
     @property
     def _linked_dtype(self) -> np.dtype:
@@ -257,15 +257,15 @@ class FactoredKernel(KernelApproximation):
         """features L[s, :] for rows of W : (a, k_s) of block s; (a, r)."""
         return features if self.link is None else matmul(features, self.link[self._columns[s]])
 
-    def _expand(self, linked: np.ndarray) -> np.ndarray:
-        """linked W' for rows of W L : (a, r); (a, n)."""
+    def _expand(self, WL: np.ndarray) -> np.ndarray:
+        """WL W' for rows WL : (a, r) of W L; (a, n)."""
         if self.link is None:
-            return matmul(linked, self.bases[0].T)
+            return matmul(WL, self.bases[0].T)
         # One gather at the end is four times as fast as writing each block to its columns.
-        by_block = np.empty((len(linked), self.shape[1]), self.bases[0].dtype)
+        by_block = np.empty((len(WL), self.shape[1]), self.bases[0].dtype)
         starts = np.cumsum([0] + [len(rows) for rows in self.groups])
         for basis, start, columns in zip(self.bases, starts, self._columns, strict=False):
-            by_block[:, start : start + len(basis)] = matmul(linked[:, columns], basis.T)
+            by_block[:, start : start + len(basis)] = matmul(WL[:, columns], basis.T)
         block, position = self._positions
         return np.take(by_block, starts[block] + position, axis=1)
 

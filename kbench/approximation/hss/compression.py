@@ -37,7 +37,7 @@ _CHUNK = 4096
 # Number of rows of a node on which the norms of its near columns are estimated: more rows choose
 # better columns and cost more kernel values. Set by hand.
 _SCORE_ROWS = 16
-# A sketch is used if it has at most 1 / 1.25 of the columns: otherwise it costs more than it saves.
+# A sketch is used if it has at most 1 / 1.25 of the columns, because a wider one saves no time.
 # Set by hand.
 _MIN_REDUCTION = 1.25
 # The Gram matrix is float32 if rel_tol is at least this. Pivots below sqrt(4 eps) = 0.0007 are
@@ -246,20 +246,20 @@ def _basis(
     width = tolerances.sketch
     if width is None or len(columns) <= _MIN_REDUCTION * width:
         gram = np.zeros((len(rows), len(rows)), dtype)
-        for first in range(0, len(columns), _CHUNK):
-            part = slice(first, first + _CHUNK)
-            values = kernel.block(rows, kernel.points(columns[part]))
-            if weights[part].min() != 1.0 or weights[part].max() != 1.0:
-                values *= weights[part]
+        for start in range(0, len(columns), _CHUNK):
+            batch = slice(start, start + _CHUNK)
+            values = kernel.block(rows, kernel.points(columns[batch]))
+            if weights[batch].min() != 1.0 or weights[batch].max() != 1.0:
+                values *= weights[batch]
             gram += _gram(values, dtype)
         basis = interpolate_gram(gram)
     else:
         sketch = np.zeros((len(rows), width), kernel.dtype)
         signed_weights = weights * rng.choice(np.array([-1, 1], kernel.dtype), len(columns))
-        for first in range(0, len(columns), width):
-            part = slice(first, first + width)
-            values = kernel.block(rows, kernel.points(columns[part]))
-            _add_scaled(values, signed_weights[part], sketch)
+        for start in range(0, len(columns), width):
+            batch = slice(start, start + width)
+            values = kernel.block(rows, kernel.points(columns[batch]))
+            _add_scaled(values, signed_weights[batch], sketch)
         narrow = -(-width // _FOLDS)
         use_narrow = expected_rank * _COLUMNS_PER_RANK <= narrow
         basis = interpolate_gram(_gram(_fold(sketch, narrow) if use_narrow else sketch, dtype))
@@ -276,8 +276,8 @@ def _gram(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _fold(sketch: np.ndarray, width: int) -> np.ndarray:
     """The columns of a sketch summed into `width` columns."""
     sums = sketch[:, :width].copy()
-    for first in range(width, sketch.shape[1], width):
-        columns = sketch[:, first : first + width]
+    for start in range(width, sketch.shape[1], width):
+        columns = sketch[:, start : start + width]
         sums[:, : columns.shape[1]] += columns
     return sums
 

@@ -433,7 +433,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         positions = _inverse(self.tree_.permutation)
         kernel = self.ordered_kernel_.astype(np.float64)
         rows = sampled_rows(self.shape[0], n_rows, check_random_state(random_state))
-        return kernel_error(lambda part: kernel.block(positions[part])[:, positions], self, rows)
+        return kernel_error(lambda batch: kernel.block(positions[batch])[:, positions], self, rows)
 
 
 class HSSKernel(KernelApproximation):

@@ -129,8 +129,8 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
         return coef
 
     def expansion(self, weights: np.ndarray) -> KernelExpansion | LocalLandmarks:
-        """<weights, z(x)> as an expansion in the landmarks; of few Gaussian ones as a single leaf
-        (`kbench.prediction.landmarks`)."""
+        """<weights, z(x)> as an expansion in the landmarks, or for few Gaussian landmarks as a leaf
+        of `kbench.prediction.landmarks`."""
         kernel, coef = self.landmarks_, self.landmark_coef(weights)
         leaf = _single_leaf(kernel, coef)
         if leaf is not None:

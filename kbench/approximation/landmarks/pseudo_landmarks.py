@@ -142,5 +142,5 @@ def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
     U = matmul(q, left[:, :rank])
     values, vectors = scipy.linalg.eigh(matmul(U.T, matmul(gram, U)), check_finite=False)
     significant = values > _EIGENVALUE_CUT * values[-1]
-    scaled = vectors[:, significant] * np.sqrt(values[significant])
-    return matmul(right[:rank].T, scaled / lengths[:rank, None])
+    scaled_vectors = vectors[:, significant] * np.sqrt(values[significant])
+    return matmul(right[:rank].T, scaled_vectors / lengths[:rank, None])

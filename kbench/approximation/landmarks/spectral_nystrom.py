@@ -124,17 +124,16 @@ class SpectralNystrom(LandmarkFeatures):
         require_one(self.rank, self.numbers_per_row)
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
-        # Landmarks and eigensolver draw from streams with the same seed, so that neither depends
-        # on the number of the other's draws.
+        # Each starts from the same seed: landmarks and eigensolver do not depend on each other.
         seed = rng.randint(2**31)
         if self.rank is not None:
             clipped("rank", self.rank, X.shape[0])
         super()._fit(X, np.random.RandomState(seed))
         size = -(-len(self.landmarks_) // self.n_experts)
-        needed = 8.0 * size**2 / 2**20
-        if needed > self.memory_mb:
+        size_mb = 8.0 * size**2 / 2**20
+        if size_mb > self.memory_mb:
             raise ValueError(
-                f"the kernel matrix of {size} landmarks takes {needed:.0f} MiB, more than "
+                f"the kernel matrix of {size} landmarks takes {size_mb:.0f} MiB, more than "
                 f"memory_mb={self.memory_mb:g}"
             )
         rng = np.random.RandomState(seed)

@@ -37,8 +37,7 @@ def leading_eigenpairs(
     ----------
     gram : (m, m) float64, symmetric positive semidefinite
     eigensolver : {"exact", "randomized", "lanczos"}
-        Costs are O(m^3), O(m^2 (k + 10)), and O(m^2 k) with a larger constant; "randomized" is less
-        accurate than the others.
+        Costs are O(m^3), O(m^2 (k + 10)) at less accuracy, and O(m^2 k) with a larger constant.
 
     Returns
     -------

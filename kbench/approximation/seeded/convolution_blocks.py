@@ -54,10 +54,10 @@ class ConvolutionBlocks(SeededFeatures):
             [f.ravel() for f in random_filters(self.channels, self.n_filters, self.seed, block)]
         )
 
-    def _write(self, drawn: np.ndarray, X: Any, out: np.ndarray) -> None:
+    def _write(self, filters: np.ndarray, X: Any, out: np.ndarray) -> None:
         split = _FILTER**2 * self.channels * _FIRST_FILTERS
-        first_filters = drawn[:split].reshape(-1, _FIRST_FILTERS)
-        filtered(X, first_filters, drawn[split:].reshape(-1, self.n_filters), out)
+        first_filters = filters[:split].reshape(-1, _FIRST_FILTERS)
+        filtered(X, first_filters, filters[split:].reshape(-1, self.n_filters), out)
 
 
 def random_filters(
@@ -99,9 +99,9 @@ def filtered(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray) -> 
 
 def filter_multiplications(side: int, channels: int, n_filters: int) -> float:
     """Multiplications of both layers on one image."""
-    first = side**2 * channels * _FIRST_FILTERS
-    second = (side // 2) ** 2 * _FIRST_FILTERS * n_filters
-    return float(_FILTER**2 * (first + second))
+    first_layer = side**2 * channels * _FIRST_FILTERS
+    second_layer = (side // 2) ** 2 * _FIRST_FILTERS * n_filters
+    return float(_FILTER**2 * (first_layer + second_layer))
 
 
 def image_shape(d: int) -> tuple[int, int]:

@@ -105,15 +105,15 @@ def normals(seed, stream, block, out):
     n = len(out)
     half = (n + 1) // 2
     cosines, sines = out[:half], out[half:]
-    whole = len(sines)
-    for i in range(whole):
+    n_pairs = len(sines)
+    for i in range(n_pairs):
         w0, w1, _, _ = _four_words(np.uint64(i), stream, block, seed)
         r = _radius(w0)
         c, s = _cosine_and_sine(_unit(w1))
         cosines[i], sines[i] = r * c, r * s
-    if whole < half:
-        w0, w1, _, _ = _four_words(np.uint64(whole), stream, block, seed)
-        cosines[whole] = _radius(w0) * _cosine_and_sine(_unit(w1))[0]
+    if n_pairs < half:
+        w0, w1, _, _ = _four_words(np.uint64(n_pairs), stream, block, seed)
+        cosines[n_pairs] = _radius(w0) * _cosine_and_sine(_unit(w1))[0]
 
 
 @njit(cache=True, fastmath=_FLAGS, nogil=True)

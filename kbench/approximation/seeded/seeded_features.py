@@ -77,7 +77,7 @@ class SeededFeatures(ABC):
         """The random numbers of a block: a dense array or a CSR matrix."""
 
     @abstractmethod
-    def _write(self, drawn: Any, X: Any, out: np.ndarray) -> None:
+    def _write(self, numbers: Any, X: Any, out: np.ndarray) -> None:
         """Write features of rows X : (u, d) into out : (u, n_features)."""
 
     @property
@@ -93,15 +93,15 @@ class SeededFeatures(ABC):
         if block in self._cache:
             self._cache[block] = self._cache.pop(block)
             return self._cache[block]
-        drawn = self._draw(block)
+        numbers = self._draw(block)
         self.n_drawn += 1
-        arrays = [drawn.data, drawn.indices] if sp.issparse(drawn) else [drawn]
+        arrays = [numbers.data, numbers.indices] if sp.issparse(numbers) else [numbers]
         max_blocks = int(self.cache_mb * 2**20) // max(1, sum(array.nbytes for array in arrays))
         if max_blocks:
             while len(self._cache) >= max_blocks:
                 del self._cache[next(iter(self._cache))]
-            self._cache[block] = drawn
-        return drawn
+            self._cache[block] = numbers
+        return numbers
 
     def fill(self, block: int, X: Any, out: np.ndarray) -> None:
         """Write Phi_block(X) into out : (u, n_features) float32, C-contiguous.
@@ -127,12 +127,12 @@ class SeededFeatures(ABC):
         """
         step = min(self.tile_rows, X.shape[0])
         tile = np.empty((step, self.n_features), np.float32)
-        drawn = self.drawn(block)
+        numbers = self.drawn(block)
         for start in range(0, X.shape[0], step):
             rows = slice(start, start + step)
             tile_X = X[rows]
             features = tile[: tile_X.shape[0]]
-            self._write(drawn, tile_X, features)
+            self._write(numbers, tile_X, features)
             values[rows] += matmul(features, coef)
         self.n_features_computed += X.shape[0] * self.n_features
 
@@ -158,12 +158,12 @@ class _FourierBlocks(SeededFeatures):
         out *= np.float32(self._frequencies(block, out) / (2.0 * np.pi))  # angles in turns
         return out
 
-    def _write(self, drawn: np.ndarray, X: Any, out: np.ndarray) -> None:
-        r = drawn.shape[1]
+    def _write(self, frequencies: np.ndarray, X: Any, out: np.ndarray) -> None:
+        r = frequencies.shape[1]
         if sp.issparse(X):
-            out[:, :r] = matmul(X, drawn)
+            out[:, :r] = matmul(X, frequencies)
         else:
-            matmul(X, drawn, out=out[:, :r])
+            matmul(X, frequencies, out=out[:, :r])
         philox.cosines_and_sines(out, np.float32(1.0 / np.sqrt(r)))
 
 
@@ -298,9 +298,9 @@ class TensorSketchBlocks(SeededFeatures):
             )
         return sp.csr_array(sp.hstack(parts))
 
-    def _write(self, drawn: sp.csr_array, X: Any, out: np.ndarray) -> None:
-        linear = drawn[:-1]
+    def _write(self, hashes: sp.csr_array, X: Any, out: np.ndarray) -> None:
+        linear = hashes[:-1]
         sketches = matmul(X, linear).toarray() if sp.issparse(X) else matmul(X, linear)
-        sketches += drawn[[-1]].toarray()
+        sketches += hashes[[-1]].toarray()
         spectrum = scipy.fft.rfft(sketches.reshape(len(out), self.degree, -1), axis=2)
         out[:] = scipy.fft.irfft(spectrum.prod(axis=1), n=self.n_features, axis=1)
