@@ -37,9 +37,9 @@ class AESVC(KernelParameters, BoxClassifier):
     first_level : {"fls2", "fls1"}, default="fls2"
         How rows are first divided into sets: at the median kernel distance from a row, or in order.
     first_size : int, default=100000
-        Rows P of such a set.
+        Largest number P of rows of such a set.
     second_size : int, default=1000
-        Rows V of a subset of neighbours, in which extreme points are computed.
+        Largest number V of rows of a subset of neighbours, in which extreme points are computed.
     C : float or "loo", default=1.0
     kernel, gamma, degree, coef0
         As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
@@ -51,7 +51,7 @@ class AESVC(KernelParameters, BoxClassifier):
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
     random_state : int, RandomState or None, default=None
-        From `C` on as in `KernelSVC`; of the folds for `probability`.
+        From `C` on as in `KernelSVC`; `random_state` is the seed of the folds for `probability`.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class AESVC(KernelParameters, BoxClassifier):
     representatives_ : (M,) ints
         Indices of the representatives.
     beta_ : (M,)
-        Total weight of the rows that each of them represents.
+        Total weight of the rows that each representative represents.
     residuals_ : (n,)
         Squared distance of each row from its combination, at most `eps`.
     support_, dual_coef_, intercept_, n_support_, n_iter_, objective_, duality_gap_, violation_, \
 converged_, kernel_entries_, model_bytes_, n_features_in_
-        As in `KernelSVC`, of the model of the representatives.
+        As in `KernelSVC`, for the model of the representatives.
     timings_ : dict of str to float
         Seconds of "prepare", "select" (the representatives) and "solve".
 

@@ -54,7 +54,7 @@ from kbench.validated import choice, fit_context, usual, validate_data
 
 @dataclass(eq=False, repr=False)
 class _ApproximateRidge(RidgeEstimator):
-    """What the regressor and the classifier share."""
+    """Base of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeEstimator._parameter_constraints,
@@ -77,7 +77,7 @@ class _ApproximateRidge(RidgeEstimator):
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
     ) -> Machine:
         deadline = Deadline(self.max_time, trace)
-        # The fitted part is not kept: it may hold features of all training rows.
+        # The model does not keep the fitted part, which may hold features of all training rows.
         part = fresh_part(self.approximation, MEKA(), self.random_state)
         matrix = part.fit(X, trace=trace).kernel_matrix(X, trace=trace)
         self.kernel_numbers_ = matrix.n_parameters_
@@ -92,8 +92,8 @@ class _ApproximateRidge(RidgeEstimator):
             elif scale is None:
                 coef = self._conjugate_gradients(matrix, Y, deadline, trace)
             else:
-                scaled, targets = matrix.scaled(scale), scale[:, None] * Y
-                coef = self._conjugate_gradients(scaled, targets, deadline, trace)
+                scaled_matrix, targets = matrix.scaled(scale), scale[:, None] * Y
+                coef = self._conjugate_gradients(scaled_matrix, targets, deadline, trace)
                 coef = None if coef is None else scale[:, None] * coef
             if coef is None:
                 machine = matrix.ridge_machine(Y, self.alpha_, scale)
@@ -108,10 +108,10 @@ class _ApproximateRidge(RidgeEstimator):
     def _samples_of_chunks(self) -> int | None:
         part = fresh_part(self.approximation, MEKA(), None)
         if isinstance(part, BKA):
-            able = self.solver == "direct" and part.partition == "kmeans"
-            return cluster_sample(part.n_clusters) if able else None
-        able = self.solver == "direct" and hasattr(part, "row_basis")
-        return feature_sample(part) if able else None
+            fits_chunks = self.solver == "direct" and part.partition == "kmeans"
+            return cluster_sample(part.n_clusters) if fits_chunks else None
+        fits_chunks = self.solver == "direct" and hasattr(part, "row_basis")
+        return feature_sample(part) if fits_chunks else None
 
     def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
         part = with_gamma_of_all_rows(
@@ -127,11 +127,11 @@ class _ApproximateRidge(RidgeEstimator):
             kernel = make_kernel(part.kernel, sample, **options)
             self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, targets)
             trainer = BlockTrainer(kernel, part.dtype, survey.targets, self.alpha_)
-            fitted = fit_clusters(part, trainer, rows, survey, seed, trace)
-            self.kernel_numbers_ = sum(record.n_rows**2 for record in fitted.records)
-            self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
-            self.notes_ = fitted.notes
-            machine = fitted.machine
+            fit = fit_clusters(part, trainer, rows, survey, seed, trace)
+            self.kernel_numbers_ = sum(record.n_rows**2 for record in fit.records)
+            self.kernel_entries_ = sum(record.kernel_entries for record in fit.records)
+            self.notes_ = fit.notes
+            machine = fit.machine
         else:
             part.fit(sample, trace=trace)
             self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, sample, targets)
@@ -145,14 +145,14 @@ class _ApproximateRidge(RidgeEstimator):
     def _streams(self) -> bool:
         """Whether `partial_fit` works with these parameters."""
         part = fresh_part(self.approximation, MEKA(), None)
-        # The mean of the targets changes with every chunk, and the sums are of targets without it.
+        # Sums hold targets minus their mean, which every chunk would change.
         return self.solver == "direct" and hasattr(part, "row_basis") and not self.fit_intercept
 
     def _is_first_chunk(self) -> bool:
         return not hasattr(self, "_stream")
 
     def _add_chunk(self, X: Any, Y: np.ndarray, sample_weight: Any) -> Self:
-        """Add a checked chunk to the sums of the stream, and solve."""
+        """Add a validated chunk to the sums of the stream, and solve."""
         weight = None
         if sample_weight is not None:
             weight = checked_weights(sample_weight, len(Y))
@@ -163,7 +163,7 @@ class _ApproximateRidge(RidgeEstimator):
                     "partial_fit begins a stream and forgets what fit has learned, because fit "
                     "does not keep the sums of its rows"
                 )
-            self.__dict__.pop("intercept_", None)  # of an earlier fit
+            self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
             part = fresh_part(self.approximation, MEKA(), self.random_state)
             part.fit(X, trace=trace)
             basis = part.row_basis()
@@ -215,12 +215,12 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         cloned before it is fitted. If its `random_state` is None, it gets that of the estimator.
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
-        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
+        "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     solver : {"direct", "cg", "pcg"}, default="direct"
-        Woodbury's identity and a Cholesky factorisation, exact; conjugate gradients, which the
-        papers use; or preconditioned conjugate gradients. If the matrix is too indefinite to be
-        factorised (MEKA with sampled links), all three replace its negative eigenvalues by zero,
-        with a RuntimeWarning.
+        "direct" is exact, by Woodbury's identity and a Cholesky factorisation; "cg" is conjugate
+        gradients, which the papers use; "pcg" preconditions them. If the matrix is too indefinite
+        to be factorised (MEKA with sampled links), all three replace its negative eigenvalues by
+        zero, with a RuntimeWarning.
     tol : float, default=1e-6
         Relative residual at which "cg" and "pcg" stop.
     max_iter : int, default=500
@@ -244,7 +244,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         Kernel values computed for it; absent for random features, which need none.
     n_iter_ : int
     converged_ : bool
-        What conjugate gradients took and reached; 1 and True for the direct solver.
+        Iterations and convergence of conjugate gradients; 1 and True for the direct solver.
     timings_ : dict of str to float
         Seconds of the phases of the approximation ("cluster", "bases" and "links" of MEKA,
         "cluster" and "blocks" of BKA, "landmarks" and "features" of feature maps) and of "solve".
@@ -255,7 +255,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     `partial_fit` adds the sums W'W and W'y of its rows to those of earlier chunks and solves again:
     with fixed alpha and features that do not depend on the rows (random features with a number for
     gamma) the model is that of a fit to all rows. Otherwise the first chunk determines alpha,
-    gamma, landmarks and clusters. `fit` keeps no sums: `partial_fit` after it begins anew, with a
+    gamma, landmarks and clusters. `fit` keeps no sums: a later `partial_fit` begins anew, with a
     warning.
 
     Rows in chunks (`ChunkedRows`) are read twice. Features, landmarks and clusters are chosen on a
@@ -264,7 +264,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     need solver="direct"; there is no `kernel_error_`, and `kernel_numbers_` counts no rows of W.
 
     With W of rank r in c clusters of rank k each, "direct" costs O(n k^2 + r^3 / 3) beside the
-    approximation, "cg" O(n k + r^2) an iteration, "pcg" twice that and O(n k^2) before. Prediction
+    approximation, "cg" O(n k + r^2) an iteration, "pcg" twice that and once O(n k^2). Prediction
     needs the landmarks of a row's own cluster (MEKA), all landmarks, or the features of the row.
 
     References
@@ -302,14 +302,14 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         ValueError
             Other numbers of features or targets than in earlier chunks.
         """
-        first = self._is_first_chunk()
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, reset=first)
+        is_first = self._is_first_chunk()
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, reset=is_first)
         Y = np.asarray(y, np.float64)
-        single = Y.ndim == 1
+        one_target = Y.ndim == 1
         Y = Y.reshape(len(Y), -1)
-        if not first and Y.shape[1] != self._stream[1].products[0].shape[1]:
+        if not is_first and Y.shape[1] != self._stream[1].products[0].shape[1]:
             raise ValueError(f"y has {Y.shape[1]} targets, not as many as in earlier chunks")
-        self._one_target = single
+        self._one_target = one_target
         return self._add_chunk(X, Y, sample_weight)
 
 
@@ -341,9 +341,9 @@ class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge
         Raises
         ------
         ValueError
-            No classes with the first chunk, or other classes or features than before.
+            The first chunk has no classes, or a later one has other classes or features.
         """
-        first = self._is_first_chunk()
-        X, y = validate_data(self, X, y, reset=first)
-        index = class_labels.index_in_stream(self, y, classes, first=first)
+        is_first = self._is_first_chunk()
+        X, y = validate_data(self, X, y, reset=is_first)
+        index = class_labels.index_in_stream(self, y, classes, first=is_first)
         return self._add_chunk(X, class_labels.signs(index, len(self.classes_)), sample_weight)

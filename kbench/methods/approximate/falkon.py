@@ -15,7 +15,7 @@ rows P, where p may exceed m:
 
     A'A = (n / p) T^-T K_pm' K_pm T^-1 + alpha I,
 
-The preconditioner is then accurate for a smaller m. If P are the landmarks, it is the paper's.
+The preconditioner is then accurate for a smaller m. The paper's has the landmarks as P.
 KRILL (Diaz, Epperly, Frangella, Tropp and Webber, "Robust, Randomized Preconditioning for Kernel
 Ridge Regression", arXiv 2304.12465) estimates K_nm' K_nm from all rows, by a sparse random sign
 embedding Phi of 2 m rows, each column of which has 8 entries of +-1 / sqrt(8):
@@ -56,9 +56,9 @@ _BATCH = 512
 # paper. More of either give a better preconditioner at more cost.
 _EMBEDDING_ROWS = 2
 _ENTRIES_PER_COLUMN = 8
-# A ridge that damps rounding errors and exceeds this multiple of alpha is reported in a warning.
-# Kernel values of 1 reach it at alpha=1e-10, values of 1e12 at 100. Set by hand.
-_LOST = 1e3
+# The ridge that damps rounding errors is reported in a warning above this multiple of alpha. Kernel
+# values of 1 reach it at alpha=1e-10, values of 1e12 at 100. Set by hand.
+_REPORTED_DAMPING = 1e3
 
 
 @dataclass(eq=False, repr=False)
@@ -71,15 +71,15 @@ class FalkonRidge(KernelRidgeEstimator):
         Number of landmarks, which are rows drawn without replacement; at most the number of rows.
     alpha : float or "loo", default="loo"
         Weight of ||f||^2 against the sum of squared errors; lambda in the MEKA paper.
-        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
+        "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
     tol : float, default=1e-4
         Relative residual of the preconditioned system.
     max_iter : int, default=100
     max_time : float or None, default=None
-        As in `KernelSVC`; it is checked between products. The preconditioner gets half of it, and
-        leaves out rows that it has no time for.
+        As in `KernelSVC`; it is checked between products. The preconditioner gets half of the time
+        and leaves out rows for which none is left.
     preconditioner_rows : int or None, default=None
         p, the number of rows, drawn without replacement, from which the preconditioner is made.
         None is 8 `n_components`. 0 uses the landmarks, as the paper does: the preconditioner costs
@@ -145,11 +145,11 @@ class FalkonRidge(KernelRidgeEstimator):
         n = len(Y)
         rng = check_random_state(self.random_state)
         m = clipped("n_components", self.n_components, n)
-        chosen = np.sort(rng.choice(n, m, replace=False))
+        indices = np.sort(rng.choice(n, m, replace=False))
         with trace.phase("landmarks"):
             kernel = KernelMatrix(self._kernel(X), X)
-            columns = _Columns(kernel, chosen, self.memory_mb)
-            T, A = self._preconditioner(kernel, chosen, columns, rng, deadline.fraction(2))
+            columns = _Columns(kernel, indices, self.memory_mb)
+            T, A = self._preconditioner(kernel, indices, columns, rng, deadline.fraction(2))
         with trace.phase("solve"):
 
             def to_coef(beta: np.ndarray) -> np.ndarray:
@@ -180,31 +180,31 @@ class FalkonRidge(KernelRidgeEstimator):
         if self.error_rows:
             with trace.pause():
                 rows = compared_rows(X, self.error_rows)
-                self.kernel_error_ = kernel_error(kernel, _NystromMatrix(kernel, chosen, T), rows)
-        dtype = prediction_dtype(kernel.take(chosen), self.dual_coef_)
-        return KernelExpansion(kernel, chosen, self.dual_coef_, dtype)
+                self.kernel_error_ = kernel_error(kernel, _NystromMatrix(kernel, indices, T), rows)
+        dtype = prediction_dtype(kernel.take(indices), self.dual_coef_)
+        return KernelExpansion(kernel, indices, self.dual_coef_, dtype)
 
     def _preconditioner(
         self,
         kernel: KernelMatrix,
-        chosen: np.ndarray,
+        indices: np.ndarray,
         columns: "_Columns",
         rng: np.random.RandomState,
         deadline: Deadline,
     ) -> tuple[np.ndarray, np.ndarray]:
         """T and A of the module's docstring; (m, m) upper triangular, float64.
 
-        What comes after the deadline is left out of A, and more iterations follow.
+        Blocks after the deadline are left out of A, which then needs more iterations.
         """
-        n, m = len(kernel), len(chosen)
+        n, m = len(kernel), len(indices)
         exact = kernel.astype(np.float64)
-        landmarks = exact.points(chosen)
-        gram = exact.block(chosen, landmarks)
+        landmarks = exact.points(indices)
+        gram = exact.block(indices, landmarks)
         # K_nm is float32, so the directions of K_mm below its rounding error carry no information.
         # A ridge of that size on the diagonal damps them.
         damping = float(np.finfo(np.float32).eps * gram.diagonal().max())
         gram[np.diag_indices(m)] += damping
-        if damping > _LOST * self.alpha_:
+        if damping > _REPORTED_DAMPING * self.alpha_:
             warn(
                 f"rounding errors of float32 kernel values of up to {gram.diagonal().max():.3g} "
                 f"act as a ridge of {damping:.3g} beside alpha={self.alpha_:.3g}, so that columns "
@@ -213,19 +213,19 @@ class FalkonRidge(KernelRidgeEstimator):
         T = cholesky(gram, overwrite_a=True)
         if self.preconditioner == "krill":
             signs = _sign_embedding(_EMBEDDING_ROWS * m, n, rng)
-            embedded = columns.embedded(signs, deadline.fraction(2))
-            blocks: Any = (embedded[rows] for rows in _batches(len(embedded)))
-            total = len(embedded)
+            embedding = columns.embed(signs, deadline.fraction(2))
+            blocks: Any = (embedding[rows] for rows in _batches(len(embedding)))
+            total = len(embedding)
         else:
             p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
-            rows_of_p = rng.choice(n, min(n, p), replace=False) if p else chosen
-            blocks = (exact.block(rows_of_p[part], landmarks) for part in _batches(len(rows_of_p)))
+            sample = rng.choice(n, min(n, p), replace=False) if p else indices
+            blocks = (exact.block(sample[batch], landmarks) for batch in _batches(len(sample)))
             total = n
         square, n_done = np.zeros((m, m), np.float32, order="F"), 0
         for block in blocks:
             whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
-            # In float32: an error of 6e-8 of the entries on the diagonal changes no number of
-            # iterations. ssyrk fills the upper triangle only, and `cholesky` reads no other.
+            # float32 suffices: a relative error of 6e-8 does not change the number of iterations.
+            # ssyrk fills the upper triangle, the only one that `cholesky` reads.
             whitened = whitened.astype(np.float32, order="F")
             square = ssyrk(1.0, whitened, 1.0, square, overwrite_c=True)
             n_done += len(block)
@@ -260,17 +260,17 @@ class _Columns:
     coefficients of opposite signs, which cancel.
     """
 
-    def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, memory_mb: float) -> None:
-        self._kernel, self._chosen = kernel, chosen
+    def __init__(self, kernel: KernelMatrix, indices: np.ndarray, memory_mb: float) -> None:
+        self._kernel, self._indices = kernel, indices
         self._all_rows = np.arange(len(kernel))
         self._stored: np.ndarray | None = None
-        if 4.0 * len(kernel) * len(chosen) <= memory_mb * 2**20:
-            self._stored = kernel.block(self._all_rows, kernel.points(chosen))
+        if 4.0 * len(kernel) * len(indices) <= memory_mb * 2**20:
+            self._stored = kernel.block(self._all_rows, kernel.points(indices))
 
     def times(self, V: np.ndarray) -> np.ndarray:
         """K_nm V; (m, t) -> (n, t) float64."""
         if self._stored is None:
-            return self._kernel.product(self._chosen, V)
+            return self._kernel.product(self._indices, V)
         out = np.empty((len(self._stored), V.shape[1]))
         for rows in _batches(len(out)):
             out[rows] = matmul(self._stored[rows].astype(np.float64), V)
@@ -279,29 +279,29 @@ class _Columns:
     def transposed(self, U: np.ndarray) -> np.ndarray:
         """K_nm' U; (n, t) -> (m, t) float64."""
         if self._stored is None:
-            return self._kernel.product(self._all_rows, U, rows=self._chosen)
+            return self._kernel.product(self._all_rows, U, rows=self._indices)
         out = np.zeros((self._stored.shape[1], U.shape[1]))
         for rows in _batches(len(U)):
             out += matmul(self._stored[rows].astype(np.float64).T, U[rows])
         return out
 
-    def embedded(self, Phi: sp.csc_array, deadline: Deadline) -> np.ndarray:
-        """Phi K_nm; (p, n) -> (p, m) float64; rows before the deadline stand for all.
+    def embed(self, Phi: sp.csc_array, deadline: Deadline) -> np.ndarray:
+        """Phi K_nm; (p, n) -> (p, m) float64; rows before the deadline are scaled to stand for all.
 
-        In blocks of p rows, so that the p m sums are not added more often than values are computed.
+        A block has p rows, so that additions to the p m sums are not more than kernel values.
         """
-        (p, n), m = Phi.shape, len(self._chosen)
+        (p, n), m = Phi.shape, len(self._indices)
         out, n_done = np.zeros((p, m)), 0
         while n_done < n and not (n_done and deadline.passed):
             rows = slice(n_done, n_done + p)
             signs = Phi[:, rows]
-            for part in _batches(m):
+            for batch in _batches(m):
                 if self._stored is None:
-                    landmarks = self._kernel.points(self._chosen[part])
+                    landmarks = self._kernel.points(self._indices[batch])
                     values = self._kernel.block(self._all_rows[rows], landmarks)
                 else:
-                    values = self._stored[rows, part]
-                out[:, part] += matmul(signs, values.astype(np.float64))
+                    values = self._stored[rows, batch]
+                out[:, batch] += matmul(signs, values.astype(np.float64))
             n_done = min(n, n_done + p)
         return out * np.sqrt(n / n_done)
 
@@ -320,14 +320,14 @@ def _sign_embedding(p: int, n: int, rng: np.random.RandomState) -> sp.csc_array:
 
 
 class _NystromMatrix:
-    """K_nm K_mm^-1 K_mn, given K_mm = T'T; what `kernel_error` compares with K."""
+    """K_nm K_mm^-1 K_mn with K_mm = T'T, which `kernel_error` compares with K."""
 
-    def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, T: np.ndarray) -> None:
+    def __init__(self, kernel: KernelMatrix, indices: np.ndarray, T: np.ndarray) -> None:
         # float64: almost dependent landmarks have large coefficients of opposite signs.
-        self._kernel, self._chosen, self._T = kernel.astype(np.float64), chosen, T
+        self._kernel, self._indices, self._T = kernel.astype(np.float64), indices, T
         self.shape = (len(kernel), len(kernel))
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        values = self._kernel.block(indices, self._kernel.points(self._chosen))
+        values = self._kernel.block(indices, self._kernel.points(self._indices))
         weights = cho_solve((self._T, False), values.T)
-        return self._kernel.product(self._chosen, weights).T
+        return self._kernel.product(self._indices, weights).T

@@ -36,7 +36,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
     classes share. Equal rows of one class are replaced by one row with the sum of their weights,
     which is the same problem. If the features exceed `memory_mb`, they are computed again for every
     pass, in blocks that are swept several times each. Rows in chunks are written to disk in such
-    blocks; a pass reads them once, and memory holds 25 bytes for each row and class beside a block.
+    blocks; a pass reads them once, and memory holds a block and 25 bytes for each row and class.
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -48,7 +48,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
 
     @abstractmethod
     def _feature_map(self, seed: int) -> FeatureMap:
-        """The unfitted map that the parameters describe; `seed` is for what it draws."""
+        """The unfitted map of the parameters; `seed` is for its random draws."""
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -63,7 +63,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
             features are chosen, a second one writes the rows to disk.
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row. It has no influence on the choice of features.
+            Multiplies C row by row. The choice of features does not depend on the weights.
         trace : Trace, optional
             Receives objective, violation, number of rows seen and the model after each pass, and
             the phases.
@@ -110,15 +110,15 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
         if self._wants_probabilities:
             raise ValueError("probability=True needs all rows in memory, not in chunks")
         seed = rng.randint(2**31)
-        part = self._feature_map(seed)
+        feature_map = self._feature_map(seed)
         targets = ClassTargets()
         with trace.phase("survey"):
-            survey = Survey(rows, targets, feature_sample(part), seed)
+            survey = Survey(rows, targets, feature_sample(feature_map), seed)
         self.classes_, self.n_features_in_ = targets.classes, rows.n_features
         with trace.phase("cluster"):
-            self.feature_map_ = with_gamma_of_all_rows(part, survey).fit(survey.sample)
+            self.feature_map_ = with_gamma_of_all_rows(feature_map, survey).fit(survey.sample)
         weights = self._penalty_of_chunks(survey) * targets.weights(self.class_weight)
-        # The rows depend on nothing but themselves and the size of a block.
+        # The files depend only on the rows and on the size of a block.
         memory_mb = min(self.memory_mb, rows.memory_mb / 2)
         identity = {"rows": survey.checksum, "memory": memory_mb, "block_rows": rows.block_rows}
         identity["n_features"] = self.feature_map_.n_features_out_
@@ -152,7 +152,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
         require_weight_range(C, "C times sample_weight")
         n_seen = 0
 
-        def show(_: float, state: dict[str, Any]) -> None:
+        def report(_: float, state: dict[str, Any]) -> None:
             nonlocal n_seen
             n_seen += n
             coef = state.pop("coef")
@@ -173,7 +173,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 max_time=deadline.seconds_left(),
-                trace=Trace(show) if trace.active else None,
+                trace=Trace(report) if trace.active else None,
             )
         with trace.phase("prepare"):
             self._set_machine(result.coef)
@@ -206,8 +206,8 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
                 ConvergenceWarning,
             )
 
-    def _begin_or_go_on(self, chunk: LabelledChunk) -> np.ndarray:
-        """w at the start of a chunk of a stream, (r, m); the first chunk chooses the features."""
+    def _stream_coef(self, chunk: LabelledChunk) -> np.ndarray:
+        """w : (r, m) before a chunk of a stream; the first chunk chooses the features."""
         if not hasattr(self, "coef_"):
             seed = check_random_state(self.random_state).randint(2**31)
             self.feature_map_ = self._feature_map(seed).fit(chunk.X)

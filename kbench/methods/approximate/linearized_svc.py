@@ -1,10 +1,10 @@
 """Linearised kernel machines: a linear support vector machine on explicit features.
 
-With `Nystrom(landmarks="kmeans")` it is LLSVM (Zhang, Lan, Wang and Moerchen, AISTATS 2012); with
-`RandomFourierFeatures` random kitchen sinks (Rahimi and Recht, NIPS 2007); with `Fastfood` the
-model of Le, Sarlos and Smola (ICML 2013); and with `LandmarkFeatures(landmarks="kmeans")` the
-network of locally-tuned processing units (Moody and Darken, Neural Computation 1, 1989), whose
-penalty is on the weights of the units and not on the norm of a function.
+`Nystrom(landmarks="kmeans")` gives LLSVM (Zhang, Lan, Wang and Moerchen, AISTATS 2012),
+`RandomFourierFeatures` gives random kitchen sinks (Rahimi and Recht, NIPS 2007), `Fastfood` the
+model of Le, Sarlos and Smola (ICML 2013), and `LandmarkFeatures(landmarks="kmeans")` the network of
+locally-tuned processing units (Moody and Darken, Neural Computation 1, 1989), whose penalty is on
+the weights of the units and not on the norm of a function.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -35,7 +35,7 @@ class LinearizedSVC(FeatureSVC):
         Weight of the loss, multiplied by the weights of row and class.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=0.1
-        On max PG - min PG of the dual, as in LIBLINEAR.
+        Bound on max PG - min PG of the dual, as in LIBLINEAR.
     max_iter : int, default=1000
         Passes over all points.
     max_time : float or None, default=None
@@ -43,7 +43,7 @@ class LinearizedSVC(FeatureSVC):
     class_weight, probability
         As in `KernelSVC`.
     memory_mb : float, default=4096.0
-        MiB of features that are kept; if they take more, they are computed again for every pass.
+        MiB of features that are kept; features that take more are computed for every pass.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -56,7 +56,7 @@ class LinearizedSVC(FeatureSVC):
     n_support_ : (n_classes,) ints
         Rows of each class with a nonzero dual variable.
     objective_, duality_gap_, violation_ : float
-        What the linear dual has reached; the first two are sums over the one-vs-rest problems.
+        Of the linear dual; objective and gap are sums over the one-vs-rest problems.
     n_iter_ : int
     converged_ : bool
     kernel_entries_ : int

@@ -68,7 +68,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
     objective_ : float
         Value of the primal, summed over problems.
     gradient_norm_ : float
-        Largest entry of its gradient in b.
+        Largest entry of the primal's gradient in b.
     n_iter_ : int
         Newton steps.
     converged_ : bool
@@ -149,11 +149,11 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
         self.n_parameters_ = len(self.support_) * targets.X.shape[1] + coef.size
         if not self.converged_:
             in_time = all(result.in_time for result in results)
-            stopped = (
+            prefix = (
                 "Newton's method stopped" if in_time else f"stopped by {limit(self, 'max_time')}"
             )
             warn(
-                f"{stopped} at a gradient of {self.gradient_norm_:.2g}; "
+                f"{prefix} at a gradient of {self.gradient_norm_:.2g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
             )

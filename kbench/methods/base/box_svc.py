@@ -31,7 +31,7 @@ class KernelProblems(NamedTuple):
     Y: np.ndarray  # (n, m) of -1, +1, and 0 for rows that are not in the problem
     C: np.ndarray  # (n,) upper bounds: C times the weights of row and class
     labels: np.ndarray  # (n,) number of each row's class in `classes_`
-    given: Any = None  # (n, d), X before its columns are scaled by widths of the kernel
+    unscaled_X: Any = None  # (n, d), X before its columns are scaled by widths of the kernel
 
 
 class BoxSVC(CountedPrediction, OneVsRest):
@@ -57,15 +57,15 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> KernelProblems:
         """Check the input, learn the classes and set up the binary problems."""
-        given, index, C = self._checked(X, y, sample_weight)
-        X = scaled_rows(self, given)
+        unscaled_X, index, C = self._checked(X, y, sample_weight)
+        X = scaled_rows(self, unscaled_X)
         return KernelProblems(
             X=X,
             kernel=KernelMatrix(self._kernel(X), X, self.dtype),
             Y=self._signs(index),
             C=C,
             labels=index,
-            given=given,
+            unscaled_X=unscaled_X,
         )
 
     def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
@@ -83,7 +83,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
         results: Sequence[BoxDualResult],
         intercept: Sequence[float] | float = 0.0,
     ) -> Self:
-        """`_describe`, and warn if a limit was met."""
+        """Set the attributes by `_describe`, and warn if a limit was met."""
         self._describe(problem, alpha, results, intercept)
         reasons = {result.stop_reason for result in results if not result.converged}
         warn_of_limits(reasons, self, self._tolerance)
@@ -99,8 +99,8 @@ class BoxSVC(CountedPrediction, OneVsRest):
         """Set the attributes that describe the solution.
 
         alpha : (n, m) dual variables
-        results : Of all problems that were solved
-        intercept : (m,) or one number for all
+        results : Results of all solved problems
+        intercept : (m,), or one number for all problems
         """
         self.intercept_ = np.broadcast_to(intercept, (alpha.shape[1],)).astype(np.float64)
         self.support_ = np.flatnonzero(alpha.any(axis=1))
@@ -143,22 +143,22 @@ def warn_of_limits(
 ) -> None:
     """Issue the ConvergenceWarning of a fit that met limits, on behalf of the caller of `fit`.
 
-    reasons : why problems were stopped before their tolerance; nothing is issued without any
-    estimator : with `violation_`, `duality_gap_` and `objective_` (to be minimised)
-    max_iter : given by the estimators in the place of `SVC`, whose words come first
+    reasons : why problems were stopped before their tolerance; if empty, nothing is issued
+    estimator : has `violation_`, `duality_gap_` and `objective_` (to be minimised)
+    max_iter : passed by the estimators that replace `SVC`; the message then begins with SVC's words
     """
     if not reasons:
         return
-    words = ""
+    prefix = ""
     if max_iter is not None and "max_iter" in reasons:
-        words = (
+        prefix = (
             f"Solver terminated early (max_iter={max_iter}).  Consider pre-processing your data "
             "with StandardScaler or MinMaxScaler. It was "
         )
     primal = estimator.duality_gap_ - estimator.objective_
     gap = estimator.duality_gap_ / primal if primal > 0.0 else 0.0
     warn(
-        f"{words}stopped by {', '.join(sorted(reasons))} at a violation of "
+        f"{prefix}stopped by {', '.join(sorted(reasons))} at a violation of "
         f"{estimator.violation_:.2g}, above tol={tol:g}, and a duality gap of {gap:.2g} times the "
         "primal objective; the model is the best one evaluated",
         ConvergenceWarning,
@@ -166,7 +166,7 @@ def warn_of_limits(
 
 
 class Start(NamedTuple):
-    """Where m problems start, and the gradient there if it is known."""
+    """Initial dual variables of m problems, and the gradient at them if it is known."""
 
     alpha: np.ndarray  # (n, m)
     gradient: np.ndarray | None = None  # (n, m), nan where it is not known
@@ -188,7 +188,7 @@ def solve_problems(
     trace: Trace | None = None,
     **options: Any,
 ) -> list[BoxDualResult]:
-    """Solve the dual for each column of Y : (n, m); a row with 0 is not in that problem.
+    """Solve the dual for each column of Y : (n, m); a row with 0 is not in the column's problem.
 
     kernel : KernelMatrix of n points
     Y : (n, m) of -1, 0 and +1
@@ -201,8 +201,8 @@ def solve_problems(
     problem.
 
     Several problems share the kernel matrix of a callable, if all of it fits into `cache_mb`.
-    Values of the named kernels are computed again for each problem, which takes less time than the
-    matrix: for ten classes of USPS a quarter.
+    Values of the named kernels are computed again for each problem, which takes a quarter of the
+    time of the matrix for the ten classes of USPS.
     """
     n, m = Y.shape
     is_callable = isinstance(kernel.kernel, FunctionKernel)
@@ -223,9 +223,9 @@ def solve_problems(
         if len(rows) == n:
             results.append(solve_box_dual(kernel, y, C, trace=trace, **options))
             continue
-        part = kernel.take(rows)
-        result = solve_box_dual(part, y[rows], C[rows], trace=trace, **options)
-        kernel.count(part.n_entries)
+        submatrix = kernel.take(rows)
+        result = solve_box_dual(submatrix, y[rows], C[rows], trace=trace, **options)
+        kernel.count(submatrix.n_entries)
         alpha, gradient = np.zeros(n), np.full(n, np.nan)
         alpha[rows], gradient[rows] = result.alpha, result.gradient
         results.append(replace(result, alpha=alpha, gradient=gradient))

@@ -17,10 +17,10 @@ def rows_in_chunks(X: Any, y: Any = None, sample_weight: Any = None) -> ChunkedR
 
     X : ChunkedRows, dask.array.Array, dask.dataframe.DataFrame, or rows in memory
     y : dask.array.Array or dask.dataframe.Series, optional
-        Targets of a Dask collection; `ChunkedRows` contain theirs.
+        Targets of a Dask collection; `ChunkedRows` contain their targets.
     sample_weight : None
 
-    Raises ValueError: targets beside `ChunkedRows`, weights, or Dask collections that do not match.
+    Raises ValueError: y is passed with `ChunkedRows`, weights are passed, or collections differ.
     """
     if isinstance(X, ChunkedRows):
         if y is not None or sample_weight is not None:
@@ -34,7 +34,7 @@ def rows_in_chunks(X: Any, y: Any = None, sample_weight: Any = None) -> ChunkedR
 
 
 class ChunkScores:
-    """`score` for `ChunkedRows`, before that of scikit-learn's mixins for arrays."""
+    """`score` for `ChunkedRows`; this class precedes scikit-learn's mixins, which score arrays."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, coefficient of determination of a regressor.
@@ -52,13 +52,13 @@ class ChunkScores:
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
         predict = self.predict  # type: ignore[attr-defined]
         if is_classifier(self):
-            right = sum(np.count_nonzero(predict(b.X) == b.y) for b in _with_targets(rows))
-            return float(right / len(rows))
+            n_correct = sum(np.count_nonzero(predict(b.X) == b.y) for b in _with_targets(rows))
+            return float(n_correct / len(rows))
         return _r2_score(rows, predict)
 
 
 def _with_targets(rows: ChunkedRows) -> Iterator[Block]:
-    """The blocks of rows that are scored."""
+    """Yield the blocks of rows to score; a block without targets is an error."""
     for block in rows.blocks():
         if block.y is None:
             raise DataError(f"{block.place}: rows to score have no targets")
@@ -73,8 +73,8 @@ def _r2_score(rows: ChunkedRows, predict: Any) -> float:
         if shift is None:
             shift, sums = y.mean(axis=0), np.zeros((3, y.shape[1]))
         errors = y - predict(block.X).reshape(y.shape)
-        moved = y - shift
-        sums += np.square(errors).sum(axis=0), moved.sum(axis=0), np.square(moved).sum(axis=0)
+        shifted = y - shift
+        sums += np.square(errors).sum(axis=0), shifted.sum(axis=0), np.square(shifted).sum(axis=0)
     residual, shifted_sum, squares = sums
     total = squares - shifted_sum**2 / len(rows)
     scores = np.where(residual > 0.0, 1.0 - residual / np.where(total > 0.0, total, 1.0), 1.0)

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 
 def fresh_part(part: Any, default: Any, random_state: Any) -> Any:
-    """An unfitted copy of a part, so that `fit` leaves the parameter itself as it is.
+    """An unfitted copy of a part, so that `fit` does not change the parameter.
 
     part : estimator or None. The parameter; None means `default`.
     default : estimator

@@ -1,7 +1,7 @@
 """Base of the classifiers that solve the dual, without intercept, on parts of the training rows.
 
 The subclasses are dataclasses: a subclass lists only the parameters that it adds, and the generated
-`__init__` does what scikit-learn asks of it, which is to store the parameters.
+`__init__` stores the parameters, as scikit-learn requires.
 """
 
 from abc import abstractmethod
@@ -22,13 +22,13 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import fit_context
 
 
-class Trained(NamedTuple):
+class DualFit(NamedTuple):
     """Solutions of the dual on one or more parts of the rows."""
 
     parts: Sequence[Part]  # with the results of their solves
     n_iter: int  # steps of all solves
-    # alpha : (n, m) -> the decision function X : (u, d) -> (u, m), which has `nbytes`; None: the
-    # kernel expansion of alpha
+    # Makes the decision function X : (u, d) -> (u, m), which has `nbytes`, of alpha : (n, m); None
+    # makes the kernel expansion.
     machine: Callable[[np.ndarray], Any] | None = None
     intercept: Sequence[float] | float = 0.0  # (m,), or one number for all problems
 
@@ -45,7 +45,7 @@ class DualSVC(KernelParameters, BoxClassifier):
     _parameter_constraints: ClassVar[dict] = with_widths(BoxClassifier._parameter_constraints)
 
     @abstractmethod
-    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
         """Solve the dual of the method's parts of the rows."""
 
     # Subclasses have nested sets of parameters and no nested estimators.
@@ -58,13 +58,13 @@ class DualSVC(KernelParameters, BoxClassifier):
         Parameters
         ----------
         X : (n, d) array or CSR; with kernel="precomputed" (n, n)
-            Or `ChunkedRows`, where the class says so; they bring their labels.
+            Or `ChunkedRows`, which contain their labels, if the class accepts them.
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row. It does not influence how the rows are divided; rows of weight
-            0 are left out before.
+            Multiplies C row by row. The weights do not influence how the rows are divided, but rows
+            of weight 0 are left out before.
         trace : Trace, optional
-            Receives the phases and the intermediate states that the class describes.
+            Receives the phases and the intermediate states that the class documents.
 
         Returns
         -------
@@ -82,24 +82,24 @@ class DualSVC(KernelParameters, BoxClassifier):
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)
-        trained = self._train(problem, deadline, trace)
+        solution = self._train(problem, deadline, trace)
         with trace.phase("prepare"):
             alpha = np.zeros_like(problem.Y)
-            for part in trained.parts:
+            for part in solution.parts:
                 alpha[part.rows] += part.alpha
-            results = [result for part in trained.parts for result in part.results]
-            self._finish(problem, alpha, results, trained.intercept)
-            self.n_iter_ = trained.n_iter
-            build = self._expansion(problem) if trained.machine is None else trained.machine
+            results = [result for part in solution.parts for result in part.results]
+            self._finish(problem, alpha, results, solution.intercept)
+            self.n_iter_ = solution.n_iter
+            build = self._expansion(problem) if solution.machine is None else solution.machine
             self._machine = build(alpha)
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
-        self._calibrate(problem.given, y, sample_weight, trace, deadline)
+        self._calibrate(problem.unscaled_X, y, sample_weight, trace, deadline)
         return self
 
     def _expansion(self, problem: KernelProblems) -> Callable[[np.ndarray], KernelExpansion]:
-        """alpha : (n, m) -> the functions sum_i y_i alpha_i k(x_i, x)."""
+        """Return the map from alpha : (n, m) to the functions sum_i y_i alpha_i k(x_i, x)."""
 
         def build(alpha: np.ndarray) -> KernelExpansion:
             rows = np.flatnonzero(alpha.any(axis=1))
@@ -116,9 +116,9 @@ def n_steps(parts: Sequence[Part]) -> int:
     return sum(result.n_iter for part in parts for result in part.results)
 
 
-def fitting_number(name: str, value: int, n: int, otherwise: int) -> int:
-    """The parameter's value, or `otherwise` with a warning if it exceeds the n training points."""
+def fitting_number(name: str, value: int, n: int, reduced: int) -> int:
+    """The parameter's value; if it exceeds the n training points, `reduced` with a warning."""
     if value <= n:
         return value
-    warn(f"{name}={value} is more than the {n} training points; it is reduced to {otherwise}")
-    return otherwise
+    warn(f"{name}={value} is more than the {n} training points; it is reduced to {reduced}")
+    return reduced

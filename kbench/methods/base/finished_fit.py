@@ -16,34 +16,34 @@ from kbench.prediction.constant import Constant
 from kbench.trace import Deadline
 from kbench.validated import checked_arrays
 
-# Rows on which a stopped classifier is compared with the most frequent class: the time of a
-# prediction against an error of a hundredth in its accuracy. Set by hand.
-_MAX_ROWS = 2000
-# Largest `tol` that shows by itself that a solved model is better than a constant: a violation of 1
-# is that of a model that is 0 everywhere, whose intercept rounding may decide. Set by hand.
-_TIGHT = 0.1
-# Training rows that are predicted to see whether a model has finite numbers: the kernel values of a
-# row depend on all numbers of the model. Set by hand.
+# Rows on which a stopped classifier is compared with the most frequent class: fewer rows take less
+# time; the accuracy on these has an error of about 0.01. Set by hand.
+_COMPARED_ROWS = 2000
+# Largest `tol` at which a solved model is better than a constant without a comparison: a model that
+# is 0 everywhere, whose intercept rounding may decide, has a violation of 1. Set by hand.
+_TIGHT_TOL = 0.1
+# Training rows that are predicted to find numbers of a model that are not finite: the prediction of
+# a row depends on all numbers of the model. Set by hand.
 _PREDICTED_ROWS = 16
 # Attributes of fitted estimators that hold the numbers of the model.
-_NUMBERS = ("dual_coef_", "coef_", "intercept_", "objective_")
+_NUMERIC_ATTRIBUTES = ("dual_coef_", "coef_", "intercept_", "objective_")
 
 
 def require_finite(estimator: Any, X: Any = None, **numbers: Any) -> None:
     """ValueError if a number of the fitted model is NaN or infinite. O(model).
 
-    X : checked training rows; the first ones are predicted if the model has no such attributes
-    numbers : arrays to check in place of the estimator's attributes; a name is used in the message
+    X : checked training rows; the first rows are predicted if the model has no numeric attributes
+    numbers : arrays to check in place of the estimator's attributes; the message names the array
     """
-    named = numbers or {name: vars(estimator).get(name) for name in _NUMBERS}
+    arrays = numbers or {name: vars(estimator).get(name) for name in _NUMERIC_ATTRIBUTES}
     decide = getattr(estimator, "_decide", None) or getattr(estimator, "_machine", None)
-    if X is not None and decide and all(values is None for values in named.values()):
-        named = {"the prediction": decide(X[:_PREDICTED_ROWS])}
-    for name, values in named.items():
+    if X is not None and decide and all(values is None for values in arrays.values()):
+        arrays = {"the prediction": decide(X[:_PREDICTED_ROWS])}
+    for name, values in arrays.items():
         entries = values.data if sp.issparse(values) else values
         if entries is None or (isinstance(entries, float) and math.isfinite(entries)):
             continue
-        # The sum of finite numbers may overflow; only then they are looked at one by one.
+        # The sum of finite numbers may overflow; each number is then checked.
         if math.isfinite(np.add.reduce(entries, axis=None)):
             continue
         if not np.isfinite(entries).all():
@@ -57,36 +57,35 @@ def require_finite(estimator: Any, X: Any = None, **numbers: Any) -> None:
 def keep_the_better(
     estimator: Any, X: Any, y: Any, sample_weight: Any, deadline: Deadline | None
 ) -> None:
-    """Replace the model of a classifier that was stopped, or that has no criterion to stop or a
-    loose one, if it is right on fewer of its training rows than the most frequent class would be; a
-    ConvergenceWarning says so.
+    """Replace a classifier's model by the most frequent class if that is right on more training
+    rows, with a ConvergenceWarning. A model that was solved to a tight `tol` is kept.
 
-    A solver that was stopped early may leave functions that are 0 everywhere, or that know the last
-    few rows only. With several classes, one against the rest, each function may be near -1
-    everywhere, and then rounding decides.
+    A solver that was stopped early may leave functions that are 0 everywhere, or that are fitted to
+    the last few rows only. With several classes, one against the rest, each function may be near -1
+    everywhere, so that rounding decides.
 
     estimator : fitted classifier
     X : (n, d) array or CSR, checked
     y : (n,) labels
-    sample_weight : (n,) or None. Rows count by it and by the class weights.
-    deadline : Of the fit
+    sample_weight : (n,) or None. Rows count by these and by the class weights.
+    deadline : Deadline of the fit
     """
     stopped = deadline is not None and deadline.passed
-    solved = getattr(estimator, "converged_", False) and estimator.solves_all_rows
-    is_loose = (getattr(estimator, "tol", None) or 0.0) > _TIGHT
-    if solved and not (stopped or is_loose):
+    is_solved = getattr(estimator, "converged_", False) and estimator.solves_all_rows
+    is_loose = (getattr(estimator, "tol", None) or 0.0) > _TIGHT_TOL
+    if is_solved and not (stopped or is_loose):
         return
     classes = estimator.classes_
     labels = np.asarray(y).ravel()
     index = class_labels.index_of(classes, labels)
     weight = checked_weights(sample_weight, len(index), negative_is_zero=True)
     weight *= class_weights(getattr(estimator, "class_weight", None), classes, labels)[index]
-    rows = np.linspace(0, len(index) - 1, min(len(index), _MAX_ROWS)).astype(np.intp)
+    rows = np.linspace(0, len(index) - 1, min(len(index), _COMPARED_ROWS)).astype(np.intp)
     index, weight, sample = index[rows], weight[rows], X[rows]
     counts = np.bincount(index, weight, len(classes))
     with checked_arrays(estimator):
-        right = class_labels.index_of(classes, estimator.predict(sample)) == index
-    if matmul(weight, right) >= counts.max():
+        is_correct = class_labels.index_of(classes, estimator.predict(sample)) == index
+    if matmul(weight, is_correct) >= counts.max():
         return
     winner = np.array([counts.argmax()])
     if hasattr(estimator, "_set_constant"):
@@ -96,14 +95,14 @@ def keep_the_better(
         intercept = getattr(estimator, "intercept_", 0.0)
         estimator._machine = Constant(values - intercept, X.shape[1])
         estimator.model_bytes_ = estimator._machine.nbytes
-    # A solver without a limit on steps was ended by rounding.
+    # Rounding ended a solver that has no limit on steps.
     has_limit = hasattr(estimator, "converged_") and getattr(estimator, "max_iter", -1) > 0
-    end = "stopped by max_time" if stopped else "stopped by max_iter" if has_limit else "ended"
-    if solved and not stopped:
-        end = f"ended by tol={estimator.tol:g}"
+    ending = "stopped by max_time" if stopped else "stopped by max_iter" if has_limit else "ended"
+    if is_solved and not stopped:
+        ending = f"ended by tol={estimator.tol:g}"
     warn(
-        f"{end} at a training accuracy of "
-        f"{matmul(weight, right) / counts.sum():.2f}, below the "
+        f"{ending} at a training accuracy of "
+        f"{matmul(weight, is_correct) / counts.sum():.2f}, below the "
         f"{counts.max() / counts.sum():.2f} of the most frequent class, which the model now "
         "predicts: allow more time or more steps, lower tol, or scale the columns",
         ConvergenceWarning,

@@ -7,15 +7,15 @@ import numpy as np
 
 
 def checked_numbers(
-    name: str, given: Any, wanted: str, right: Callable[[np.ndarray], np.ndarray]
+    name: str, parameter: Any, requirement: str, is_valid: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """One number or a list of numbers as (k,) float64; a ValueError if one of them is not right."""
+    """One number or a list of numbers as (k,) float64; a ValueError if one number is not valid."""
     try:
-        values = np.asarray(given, np.float64)
+        values = np.asarray(parameter, np.float64)
     except (TypeError, ValueError):  # a mapping, or texts
         values = np.empty(0)
-    if values.ndim > 1 or not values.size or not right(values).all():
-        raise ValueError(f"{name} must be {wanted}, got {given!r}")
+    if values.ndim > 1 or not values.size or not is_valid(values).all():
+        raise ValueError(f"{name} must be {requirement}, got {parameter!r}")
     return np.atleast_1d(values)
 
 
@@ -25,7 +25,7 @@ def limit(estimator: Any, reason: str) -> str:
 
 
 def refuse_with_chunks(estimator: Any) -> None:
-    """ValueError if an estimator that is fitted to rows in chunks has a `max_time`."""
+    """Raise a ValueError if an estimator that is fitted to rows in chunks has a `max_time`."""
     if getattr(estimator, "max_time", None) is not None:
         raise ValueError(
             "max_time ends the fit of rows in memory; a fit of rows in chunks may be interrupted "

@@ -1,4 +1,4 @@
-"""Checks of rows that come after the first ones: to predict, or in chunks."""
+"""Checks of rows that come after a first fit: rows to predict, or later chunks of a stream."""
 
 from typing import Any
 
@@ -39,14 +39,14 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
 
 
 def appended(X: Any, chunk: Any) -> Any:
-    """Rows X : (s, d) and those of a chunk (b, d), array or CSR as the chunk is."""
+    """Rows X : (s, d) and the rows (b, d) of a chunk; an array or CSR like the chunk."""
     if not sp.issparse(chunk):
         return np.vstack([X.toarray() if sp.issparse(X) else X, chunk])
     return sp.vstack([X if sp.issparse(X) else sp.csr_array(X), chunk]).tocsr()
 
 
 def first_non_finite(*arrays: Any) -> int | None:
-    """Index of the first row with a value that is not finite; None if there is none."""
+    """Index of the first row with a value that is not finite; None if all values are finite."""
     for array in arrays:
         try:
             values = array.toarray() if sp.issparse(array) else np.asarray(array, np.float64)

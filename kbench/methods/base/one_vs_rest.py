@@ -36,12 +36,11 @@ class LabelledChunk(NamedTuple):
 
 
 class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
-    """Base of the classifiers; a subclass has `_decide`, and `_train` or a `fit` of its own."""
+    """Base of the classifiers; a subclass has `_decide`, and `_train` or its own `fit`."""
 
-    # Whether entries that are not finite have to be refused before `_decide` sees them. False if
-    # `_decide` refuses them itself.
+    # Whether to refuse entries that are not finite before `_decide`; False if `_decide` does so.
     _checks_finite: ClassVar[bool] = True
-    # True in the place of `SVC`: `fit` sees rows of weight 0, and takes negative weights for 0.
+    # True for classes that replace `SVC`: `fit` sees rows of weight 0; negative weights count as 0.
     sees_unweighted_rows: ClassVar[bool] = False
 
     # The parameters of a nested part are checked by its own `fit`.
@@ -56,7 +55,7 @@ class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, Qu
         sample_weight : (n,), optional
             Weights of the rows in the loss: they multiply C row by row.
         trace : Trace, optional
-            Receives the phases and the states of the training that the class describes.
+            Receives the phases and the states of the training that the class documents.
 
         Returns
         -------
@@ -194,31 +193,31 @@ class StreamClassifier(WeightedOneVsRest):
         Raises
         ------
         ValueError
-            See `fit`; or no classes with the first chunk, or other classes or features than before,
-            or a parameter that needs all rows.
+            As in `fit`; or the first chunk has no classes, a later one has other classes or
+            features, or a parameter needs all rows.
         """
         self._learn(self._chunk(X, y, classes, sample_weight))
         return self
 
     @abstractmethod
     def _learn(self, chunk: LabelledChunk) -> None:
-        """Change the model by the rows of a chunk."""
+        """Update the model with the rows of a chunk."""
 
     def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
         """Check a chunk of a stream; the first one sets the classes and the number of features.
 
-        Raises ValueError: no classes with the first chunk, other classes or features than in
-        earlier ones, or class_weight="balanced", which needs all rows. The model is not changed.
+        Raises ValueError: the first chunk has no classes, a later one has other classes or
+        features, or class_weight="balanced", which needs all rows. The model is not changed.
         """
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' needs all rows, which a stream does not have; pass a dict "
                 "of class weights, or sample_weight"
             )
-        first = not hasattr(self, "classes_")
-        X, y = validate_data(self, X, y, reset=first)
+        is_first = not hasattr(self, "classes_")
+        X, y = validate_data(self, X, y, reset=is_first)
         weight = checked_weights(sample_weight, X.shape[0])
-        index = class_labels.index_in_stream(self, y, classes, first=first)
+        index = class_labels.index_in_stream(self, y, classes, first=is_first)
         if self.class_weight is not None:
             weight *= class_weights(self.class_weight, self.classes_, y)[index]
         return LabelledChunk(X, self._signs(index), weight)

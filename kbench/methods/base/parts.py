@@ -27,8 +27,8 @@ class Part(NamedTuple):
     @property
     def support(self) -> "Part":
         """The rows with a non-zero coefficient in at least one of the problems."""
-        kept = self.alpha.any(axis=1)
-        return self._replace(rows=self.rows[kept], alpha=self.alpha[kept])
+        has_coef = self.alpha.any(axis=1)
+        return self._replace(rows=self.rows[has_coef], alpha=self.alpha[has_coef])
 
 
 def solve_parts(
@@ -41,13 +41,13 @@ def solve_parts(
 ) -> list[Part]:
     """Solve the dual of each part, starting from the part's alpha.
 
-    problem : The kernel values of all parts are counted in its kernel matrix
+    problem : Its kernel matrix counts the kernel values of all parts
     deadline : Time limit of all parts together
     n_jobs : Number of parts solved in parallel; the solutions do not depend on it
     **options : Options of `solve_box_dual`
     """
-    unsolved = list(parts)
-    solved = Parallel(n_jobs=n_jobs)(
+    parts_to_solve = list(parts)
+    solutions = Parallel(n_jobs=n_jobs)(
         delayed(_solve)(
             problem.kernel.take(part.rows),
             problem.Y[part.rows],
@@ -56,13 +56,13 @@ def solve_parts(
             max_time=deadline.seconds_left(),
             **options,
         )
-        for part in unsolved
+        for part in parts_to_solve
     )
-    for _, n_entries in solved:
+    for _, n_entries in solutions:
         problem.kernel.count(n_entries)
     return [
         Part(part.rows, np.column_stack([result.alpha for result in results]), results)
-        for part, (results, _) in zip(unsolved, solved, strict=True)
+        for part, (results, _) in zip(parts_to_solve, solutions, strict=True)
     ]
 
 

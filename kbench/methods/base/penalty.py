@@ -25,10 +25,10 @@ from kbench.width_search.leave_one_out import errors_by_ridge
 ALPHA = PENALTY = [POSITIVE, choice("loo")]
 # Rows whose leave-one-out errors choose `alpha`: an eigendecomposition of 0.05 s. Set by hand.
 ALPHA_ROWS = 500
-# Ridges that are compared: factors of 4, which change a leave-one-out error little. Errors of
-# approximate kernel matrices (MEKA) move eigenvalues below 0, down to about -0.01; much smaller
-# ridges than the least, 1/128, would leave their systems indefinite. Set by hand.
-_ALPHAS = 2.0 ** np.arange(-7, 4, 2)
+# Ridges that are compared, in steps of a factor of 4, which changes a leave-one-out error little.
+# Errors of approximate kernel matrices (MEKA) move eigenvalues below 0, down to about -0.01; ridges
+# much smaller than 1/128 would leave their systems indefinite. Set by hand.
+_RIDGES = 2.0 ** np.arange(-7, 4, 2)
 
 
 def chosen_alpha(
@@ -38,29 +38,29 @@ def chosen_alpha(
     Y: np.ndarray,
     weight: np.ndarray | None = None,
 ) -> float:
-    """The ridge, or with "loo" the one with the lowest leave-one-out error on at most 500 rows.
+    """The ridge alpha, or with "loo" the ridge of lowest leave-one-out error on at most 500 rows.
 
     The best ridge is about the noise variance / the variance of the function (Gaussian processes),
     which does not depend on the number of rows. Errors count relative to the range of their target,
-    so that the units of several targets do not matter; that of a class is 2.
+    so that the units of several targets do not matter; the range of a class is 2.
 
     X : (n, d). Y : (n, m) targets. weight : (n,); rows of weight 0 are left out.
     """
     if not isinstance(alpha, str):
         return float(alpha)
     rows = _distinct_rows(X, np.arange(len(Y)) if weight is None else np.flatnonzero(weight > 0.0))
-    few = KernelMatrix(kernel(), X[rows], np.float64)
-    errors = errors_by_ridge(few.block(np.arange(len(rows))), Y[rows], _ALPHAS)
+    matrix = KernelMatrix(kernel(), X[rows], np.float64)
+    errors = errors_by_ridge(matrix.block(np.arange(len(rows))), Y[rows], _RIDGES)
     ranges = np.ptp(Y, axis=0)
     errors /= np.where(ranges > 0.0, ranges, 1.0)[:, None]
-    return float(_ALPHAS[np.mean(errors**2, axis=(0, 1)).argmin()])
+    return float(_RIDGES[np.mean(errors**2, axis=(0, 1)).argmin()])
 
 
 def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
-    """At most 500 of the rows, in a random order of what they hold; no row twice.
+    """At most 500 distinct rows, in an order that a hash of their values gives.
 
-    They do not depend on the order of the rows, nor on whether a row is repeated or has a weight,
-    nor on a power of two as their unit, and how far they are from each other does not matter.
+    The choice does not depend on the order, repetition or weights of the rows, nor on their unit if
+    that is a power of two.
     """
     values = X.data if sp.issparse(X) else X
     exponent = math.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1]

@@ -6,7 +6,7 @@ training targets (alpha / w for a row of weight w),
     std(x)^2 = k(x, x) - k_x' (K + alpha I)^-1 k_x
 
 is the variance of the function at x: Rasmussen and Williams, "Gaussian Processes for Machine
-Learning" (2006), equation 2.26. A new target also has the noise: it deviates by
+Learning" (2006), equation 2.26. A new target also has noise, so that its deviation is
 sqrt(std^2 + alpha).
 """
 
@@ -20,9 +20,9 @@ from kbench.kernels import KernelMatrix
 
 # Number of kernel values in a block of new rows: 4 million float64 take 32 MiB. Larger blocks are
 # no faster, because the triangular solve is already a product of matrices. Set by hand.
-_VALUES = 1 << 22
-# Variances down to minus this multiple of k(x, x) are rounding errors and count as 0; a lower one
-# shows that the kernel is not positive semidefinite, and is an error. Set by hand.
+_BLOCK_VALUES = 1 << 22
+# Variances down to minus this multiple of k(x, x) are rounding errors and count as 0; a lower
+# variance shows that the kernel is not positive semidefinite, and is an error. Set by hand.
 _ROUNDING = 1e-6
 
 
@@ -31,9 +31,9 @@ def posterior_std(
 ) -> np.ndarray:
     """Deviations at rows X : (u, d), dense or CSR; (u,) float64.
 
-    kernel : Float64, of the n training rows
-    explained : Variance that the training rows explain: kernel values k(x_i, x) : (n, b) -> k_x' (K
-        + alpha I)^-1 k_x : (b,).
+    kernel : float64 kernel matrix of the n training rows
+    explained : Variance that the training rows explain, k_x' (K + alpha I)^-1 k_x : (b,), from
+        kernel values k(x_i, x) : (n, b).
 
     Raises ValueError: a variance is negative by more than rounding.
     """
@@ -41,7 +41,7 @@ def posterior_std(
     prior = KernelMatrix(kernel.kernel, X, np.float64).diagonal()
     points = kernel.points(slice(None))
     variance = np.empty(u)
-    for start in range(0, u, step := max(1, _VALUES // n)):
+    for start in range(0, u, step := max(1, _BLOCK_VALUES // n)):
         rows = slice(start, min(start + step, u))
         values = np.empty((rows.stop - start, n))
         kernel.kernel.evaluate(kernel.kernel.prepare(X[rows], kernel.dtype), points, values)

@@ -1,14 +1,14 @@
 """Probabilities of classes, from decision values of rows that the model was not fitted to.
 
 J. Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized
-Likelihood Methods" (Advances in Large Margin Classifiers, 1999): a sigmoid of the decision value,
-fitted to the values of held-out rows, which never falls where the value rises. Several classes have
-one sigmoid each against the rest, and their values are divided by their sum; models for pairs of
-classes have one for each pair, and the probabilities of the pairs are coupled
-(`kbench.class_labels.coupled_probabilities`).
+Likelihood Methods" (Advances in Large Margin Classifiers, 1999): the probability is a
+non-decreasing sigmoid of the decision value, fitted to the values of held-out rows. Each of several
+classes has a sigmoid against the rest, and the values of the sigmoids are divided by their sum;
+models for pairs of classes have a sigmoid for each pair, and the probabilities of the pairs are
+coupled (`kbench.class_labels.coupled_probabilities`).
 
-The decision values of local models, as in early DC-SVM, have another scale in each region, so a
-region has sigmoids of its own where its rows show that.
+The decision values of local models, as in early DC-SVM, may have another scale in each region, so a
+region whose rows show this has its own sigmoids.
 """
 
 import itertools
@@ -31,12 +31,12 @@ from kbench.validated import checked_arrays
 
 TOO_FEW_ROWS = "probability=True needs at least 2 rows of each class"
 _FOLDS = 5  # as in LIBSVM
-# A region has a sigmoid of its own for a class if at least this many of its rows are in the class
+# A region has its own sigmoid for a class if at least this many of its rows are in the class
 # and this many are not, and if the log-likelihood rises by more than `_MIN_GAIN` nats, the
-# penalty of Akaike's criterion for two parameters. Log loss of held-out rows, and with one sigmoid
-# for all: early DC-SVM (16 clusters of 6,000 rows) covtype .4635 (.4938), ijcnn1 .0788 (.0793),
-# letter .4619 (.4402); DC-Pred++ (16 leaves) .6201 (.6890), .1046 (.1025), 2.41 (3.10). The number
-# of rows is set by hand.
+# penalty of Akaike's criterion for two parameters. Log loss of held-out rows (in brackets with one
+# sigmoid for all regions) on covtype, ijcnn1 and letter: early DC-SVM, 16 clusters of 6,000 rows,
+# .4635 (.4938), .0788 (.0793), .4619 (.4402); DC-Pred++, 16 leaves, .6201 (.6890), .1046 (.1025),
+# 2.41 (3.10). The number of rows is set by hand.
 _REGION_ROWS = 10
 _MIN_GAIN = 2.0
 
@@ -50,11 +50,11 @@ class Probabilities:
     classes_: np.ndarray
     timings_: dict[str, float]
     _sigmoids: np.ndarray  # (regions, m, 2)
-    # Whether `converged_` speaks of the problem of all rows, not only of the rows that were kept.
+    # Whether `converged_` is about the problem of all rows, not only of a chosen subset.
     solves_all_rows: ClassVar[bool] = True
 
     def _regions(self, X: Any) -> np.ndarray | None:
-        """Number of the local model that decides about each checked row; None if one does."""
+        """Number of the local model that decides each validated row; None for a single model."""
         return None
 
     @property
@@ -80,15 +80,15 @@ class Probabilities:
         deadline: Deadline | None = None,
         **parameters: Any,
     ) -> None:
-        """End a fit: check its numbers, keep a stopped model only if it is better than the most
-        frequent class, and fit the sigmoids if `probability` is set, by five further fits.
+        """Finish a fit: check its numbers, keep a stopped model only if it beats the most frequent
+        class, and fit the sigmoids by five further fits if `probability` is set.
 
         X : (n, d) array or CSR, checked; with kernel="precomputed" (n, n)
         y : (n,) labels
         sample_weight : (n,) or None
         trace : Receives the phase "calibrate"
-        deadline : The further fits have what it leaves as their `max_time`
-        **parameters : Differences between the further fits and this one
+        deadline : Its remaining seconds are the `max_time` of the further fits
+        **parameters : Parameters in which the further fits differ from this fit
         """
         require_finite(self, X)
         keep_the_better(self, X, y, sample_weight, deadline)
@@ -143,25 +143,25 @@ class Probabilities:
         values: np.ndarray | None = None
         for training, held_out in folds.split(index[rows, None], index[rows]):
             training, held_out = rows[training], rows[held_out]
-            fitted, others = _safe_indexing(X, training), _safe_indexing(X, held_out)
+            fit_X, held_out_X = _safe_indexing(X, training), _safe_indexing(X, held_out)
             if pairwise:
-                fitted, others = fitted[:, training], others[:, training]
+                fit_X, held_out_X = fit_X[:, training], held_out_X[:, training]
             if deadline is not None:
-                left = deadline.seconds_left()
-                machine.set_params(max_time=left if left is None else max(left, 1e-6))
+                seconds = deadline.seconds_left()
+                machine.set_params(max_time=seconds if seconds is None else max(seconds, 1e-6))
             weights = {} if weight is None else {"sample_weight": weight[training]}
             with without_warnings():  # the fit to all rows says the same
-                machine.fit(fitted, self.classes_[index[training]], **weights)
-            decided = machine._calibrated_values(others)
+                machine.fit(fit_X, self.classes_[index[training]], **weights)
+            decision_values = machine._calibrated_values(held_out_X)
             if values is None:
-                values = np.zeros((len(index), decided.shape[1]))
-            values[held_out] = decided
+                values = np.zeros((len(index), decision_values.shape[1]))
+            values[held_out] = decision_values
         assert values is not None
         return values
 
     @property
     def _wants_probabilities(self) -> bool:
-        """Whether `probability` is set; "deprecated", the default of SVC's, is False."""
+        """Whether `probability` is set; SVC's default "deprecated" counts as False."""
         return getattr(self, "probability", False) not in (False, "deprecated")
 
     def _has_probabilities(self) -> bool:
@@ -173,8 +173,8 @@ class Probabilities:
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes at rows X : (u, d); (u, n_classes).
 
-        Sigmoids of the decision values, of several classes divided by their sum, or coupled where
-        the model has a decision function for each pair of classes.
+        They are sigmoids of the decision values, which are divided by their sum if there are
+        several classes, or coupled if the model has a decision function for each pair of classes.
         """
         return self._probabilities(X)
 
@@ -217,8 +217,7 @@ def fitted_sigmoids(
 
     Returns
     -------
-    (r, m, 2), r is 1 without regions. A region that needs no sigmoids of its own gets the ones of
-    all rows.
+    (r, m, 2), r is 1 without regions. A region without its own sigmoids gets those of all rows.
 
     Warns
     -----
@@ -231,7 +230,7 @@ def fitted_sigmoids(
     positive = class_labels.indicators(index, n_classes).astype(np.float64)
     weight = np.ones(len(index)) if weight is None else weight
 
-    def fitted(rows: Any, q: int) -> np.ndarray:
+    def fit_sigmoid(rows: Any, q: int) -> np.ndarray:
         a, b = _sigmoid_calibration(values[rows, q], positive[rows, q], weight[rows])
         return np.array([a, b]) if a <= 0.0 else _constant(positive[rows, q], weight[rows])
 
@@ -240,7 +239,7 @@ def fitted_sigmoids(
         return float(matmul(-weight[rows], np.logaddexp(0.0, z)))
 
     m = values.shape[1]
-    common = np.array([fitted(slice(None), q) for q in range(m)])
+    common = np.array([fit_sigmoid(slice(None), q) for q in range(m)])
     if not common[:, 0].all():
         warn(
             f"the decision values of {len(index)} held-out rows do not rise with the class, so "
@@ -252,7 +251,7 @@ def fitted_sigmoids(
     for region, rows in group_rows(regions):
         counts = positive[rows].sum(axis=0)
         for q in np.flatnonzero(np.minimum(counts, len(rows) - counts) >= _REGION_ROWS).tolist():
-            local = fitted(rows, q)
+            local = fit_sigmoid(rows, q)
             gain = log_likelihood(local, rows, q) - log_likelihood(common[q], rows, q)
             if gain > _MIN_GAIN:
                 sigmoids[region, q] = local
@@ -260,7 +259,7 @@ def fitted_sigmoids(
 
 
 def _constant(positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """a = 0 and Platt's b, for the targets of his priors; positive, weight : (n,)."""
+    """a = 0 and Platt's b, for the targets of Platt's priors; positive, weight : (n,)."""
     n_positive, n = matmul(weight, positive), weight.sum()
     high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n - n_positive + 2.0)
     p = (n_positive * high + (n - n_positive) * low) / n
@@ -277,7 +276,7 @@ def fitted_pair_sigmoids(
     sigmoids = []
     for p, (a, b) in enumerate(itertools.combinations(range(n_classes), 2)):
         rows = np.flatnonzero((index == a) | (index == b))
-        of_rows = None if weight is None else weight[rows]
-        first = (index[rows] == a).astype(np.intp)
-        sigmoids.append(fitted_sigmoids(values[rows, p, None], first, 2, of_rows)[0])
+        row_weight = None if weight is None else weight[rows]
+        is_first = (index[rows] == a).astype(np.intp)
+        sigmoids.append(fitted_sigmoids(values[rows, p, None], is_first, 2, row_weight)[0])
     return np.stack(sigmoids, axis=1)

@@ -1,8 +1,8 @@
-"""Checks of parameters and training rows that cost microseconds where scikit-learn's cost hundreds.
+"""Checks of parameters and training rows in microseconds; scikit-learn's take hundreds of them.
 
 On 100 rows a support vector machine is solved in less time than scikit-learn takes to check its
 input. This module recognises plain NumPy arrays of finite floats. Any other input, and every
-mistake, goes to scikit-learn's own checks, so that messages and conversions are theirs.
+mistake, goes to scikit-learn's checks, which make the messages and conversions.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ class QuickChecks(BaseEstimator):
             if key in _passed:
                 return
         except (KeyError, TypeError):
-            # Not hashable (a dict of class weights), or an estimator with another `__init__`.
+            # A value is not hashable (a dict of class weights), or `__init__` is another one.
             super()._validate_params()
             return
         super()._validate_params()
@@ -41,7 +41,7 @@ class QuickChecks(BaseEstimator):
     def _checked_rows_and_targets(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """X : (n, d) array or CSR of floats and y : (n,), checked; sets `n_features_in_`.
 
-        options : of scikit-learn's `validate_data`
+        options : arguments of scikit-learn's `validate_data`
         """
         if (
             type(X) is np.ndarray

@@ -4,8 +4,8 @@
 
 With weights w of the rows, ||f - y||^2 is sum_i w_i (f(x_i) - y_i)^2 and, for S = diag(sqrt w),
 c = S b with (S G S + alpha I) b = S y. G is the kernel matrix or an approximation of it (Si, Hsieh
-and Dhillon, JMLR 18, 2017, section 6.3). There is no intercept, as there, unless `fit_intercept`
-asks for one: it is the (weighted) mean of the targets, and f is fitted to what is left of them.
+and Dhillon, JMLR 18, 2017, section 6.3). As in that paper there is no intercept, unless
+`fit_intercept` asks for the (weighted) mean of the targets; f then fits the targets minus the mean.
 Classifiers fit targets -1 and +1, one-vs-rest for more than two classes.
 """
 
@@ -82,12 +82,12 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         """The function fitted to checked rows X : (n, d) and targets Y : (n, m) float64.
 
-        Machines that take weights of rows, (n,), have them as a further argument `weight`.
+        Subclasses that take weights of rows, (n,), have a further argument `weight`.
         """
 
     def _without_intercept(self, Y: np.ndarray, sample_weight: Any) -> np.ndarray:
-        """What is left of targets Y : (n, m) to be fitted; sets or deletes `intercept_`."""
-        self.__dict__.pop("intercept_", None)  # of an earlier fit
+        """Targets Y : (n, m) minus `intercept_`, which is set or deleted."""
+        self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
         if not self.fit_intercept:
             return Y
         weight = None if sample_weight is None else checked_weights(sample_weight, len(Y))
@@ -99,7 +99,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         if sample_weight is not None:
             weights["weight"] = checked_weights(sample_weight, len(Y))
             require_weight_range(weights["weight"])
-        self.__dict__.pop("_stream", None)  # of an earlier `partial_fit`
+        self.__dict__.pop("_stream", None)  # an earlier `partial_fit` may have set it
         self._machine = self._solve(X, Y, trace, **weights)
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
@@ -114,11 +114,11 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         )
 
     def _samples_of_chunks(self) -> int | None:
-        """Rows of chunks that `_solve_chunks` needs as a sample; None if it needs all of them."""
+        """Rows of chunks that `_solve_chunks` needs as a sample; None if it needs all rows."""
         return None
 
     def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
-        """The function fitted to rows in chunks; `survey` has a sample of them, `seed` draws."""
+        """The function fitted to rows in chunks; `survey` has a sample, `seed` is for draws."""
         raise NotImplementedError
 
     def _fit_chunks(
@@ -133,7 +133,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         with trace.phase("survey"):
             seed = check_random_state(getattr(self, "random_state", None)).randint(2**31)
             survey = Survey(rows, targets, self._samples_of_chunks() or 0, seed)
-            self.__dict__.pop("intercept_", None)  # of an earlier fit
+            self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
             if self.fit_intercept:
                 self.intercept_ = targets.subtract_mean()
         self.n_features_in_ = rows.n_features
@@ -264,7 +264,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
             sample_weight = checked_weights(sample_weight, len(index))
             require_weighted_classes(self.classes_, index, sample_weight)
         trace = Trace() if trace is None else trace
-        # Models that are solved directly have no limit.
+        # Models that are solved directly have no `max_time`.
         deadline = Deadline(self.max_time, trace) if hasattr(self, "max_time") else None
         signs = class_labels.signs(index, len(self.classes_))
         self._fit(X, self._without_intercept(signs, sample_weight), trace, sample_weight)
@@ -297,7 +297,7 @@ class _TakesWeights:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m), or labels y : (n,).
 
         X may be `ChunkedRows` where `accepts_chunks` is true; they bring their targets or labels.
-        `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
+        `sample_weight` : (n,) are weights of the squared errors; a weight of 2 equals two copies.
 
         Raises
         ------
@@ -324,8 +324,8 @@ def compared_rows(X: Any, error_rows: int) -> np.ndarray:
     return sampled_rows(X.shape[0], error_rows, np.random.RandomState(0))
 
 
-class Solved(Protocol):
-    """How a system was solved: a CGResult, or the record of one."""
+class SystemResult(Protocol):
+    """Result of solving a linear system: a CGResult or its record."""
 
     @property
     def residual(self) -> np.ndarray: ...
@@ -337,12 +337,12 @@ class Solved(Protocol):
     def stop_reason(self) -> str: ...
 
 
-def warn_unconverged(result: Solved, estimator: Any) -> None:
+def warn_unconverged(result: SystemResult, estimator: Any) -> None:
     """ConvergenceWarning if conjugate gradients stopped before they reached `tol`."""
     if not result.converged:
-        # The matrices are positive definite but for rounding.
-        rounded = result.stop_reason == "indefinite"
-        reason = "rounding errors" if rounded else limit(estimator, result.stop_reason)
+        # The matrices are positive definite except for rounding.
+        is_indefinite = result.stop_reason == "indefinite"
+        reason = "rounding errors" if is_indefinite else limit(estimator, result.stop_reason)
         warn(
             f"stopped by {reason} at a residual of "
             f"{result.residual.max():.2g}, above tol={estimator.tol:g}; "

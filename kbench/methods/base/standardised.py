@@ -1,4 +1,4 @@
-"""Standardised rows as arrays, whatever container the configuration asks transformers for."""
+"""Standardised rows as arrays, under any `transform_output` of scikit-learn's configuration."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What one pass finds out about rows in chunks: their number, a sample, a checksum, the targets."""
+"""Number, sample, checksum and targets of rows in chunks, from one pass over the rows."""
 
 import zlib
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ class ChunkedTargets(Protocol):
 
     @property
     def n_outputs(self) -> int:
-        """m, functions that are fitted."""
+        """m, the number of functions that are fitted."""
 
     def add(self, block: Block) -> np.ndarray:
         """Check the targets of a block and count them; returns them as an array."""
@@ -30,7 +30,7 @@ class ChunkedTargets(Protocol):
         """Targets of a block as they are kept on disk; (b, ...)."""
 
     def matrix(self, encoded: np.ndarray) -> np.ndarray:
-        """The targets of m functions from encoded ones; (b, m) float64."""
+        """The targets of m functions from encoded targets; (b, m) float64."""
 
 
 class ClassTargets:
@@ -45,7 +45,7 @@ class ClassTargets:
     def __init__(self) -> None:
         self._counts: dict[Any, int] = {}
         self._kind = ""
-        self._subtracted: np.ndarray | None = None
+        self._subtracted_mean: np.ndarray | None = None
 
     def add(self, block: Block) -> np.ndarray:
         y = np.asarray(block.y)
@@ -80,27 +80,27 @@ class ClassTargets:
 
     def matrix(self, encoded: np.ndarray) -> np.ndarray:
         signs = class_labels.signs(encoded, len(self.classes))
-        return signs if self._subtracted is None else signs - self._subtracted
+        return signs if self._subtracted_mean is None else signs - self._subtracted_mean
 
     def subtract_mean(self) -> np.ndarray:
-        """From now on `matrix` subtracts the mean of all rows, which is returned; (m,)."""
+        """Let `matrix` subtract the mean of all rows, which is returned; (m,)."""
         signs = class_labels.signs(np.arange(len(self.classes)), len(self.classes))
-        self._subtracted = np.average(signs, axis=0, weights=self.counts)
-        return self._subtracted
+        self._subtracted_mean = np.average(signs, axis=0, weights=self.counts)
+        return self._subtracted_mean
 
     def weights(self, weights: dict | str | None) -> np.ndarray:
-        """Factor of each class, as scikit-learn's `compute_class_weight` has it; (q,)."""
+        """Factor of each class, as scikit-learn's `compute_class_weight` gives it; (q,)."""
         q = len(self.classes)
         if weights is None:
             return np.ones(q)
         if isinstance(weights, str):  # "balanced"
             return self.counts.sum() / (q * self.counts)
-        known = self.classes.tolist()
-        unknown = [label for label in weights if label not in set(known)]
+        labels = self.classes.tolist()
+        unknown = [label for label in weights if label not in set(labels)]
         if unknown:
             raise ValueError(f"class_weight has {unknown[0]!r}, which is not a class of the rows")
-        by_class = np.array([float(weights.get(label, 1.0)) for label in known])
-        return checked_class_weights(by_class, self.classes)
+        class_factors = np.array([float(weights.get(label, 1.0)) for label in labels])
+        return checked_class_weights(class_factors, self.classes)
 
 
 class RealTargets:
@@ -128,8 +128,8 @@ class RealTargets:
                 f"{block.place}: targets of shape {y.shape[1:]}, before it {self._shape}"
             )
         _require_finite(y, block.place, "target")
-        moved = y.reshape(len(y), -1) - self._shift
-        self._sums += moved.sum(axis=0), np.einsum("ij,ij->j", moved, moved)
+        shifted = y.reshape(len(y), -1) - self._shift
+        self._sums += shifted.sum(axis=0), np.einsum("ij,ij->j", shifted, shifted)
         self._n += len(y)
         return y
 
@@ -160,29 +160,29 @@ class RealTargets:
 
 
 class Survey:
-    """What one pass over the rows finds.
+    """Number, sample, checksum and targets of the rows, from one pass over them.
 
     Parameters
     ----------
     targets : Learns the targets of all rows in the same pass
     n_samples : Rows of the sample
-    seed : Of the draws
-    checksum, variance : Whether they are computed; each takes two fifths of the time of a pass over
-        dense rows.
+    seed : Seed of the sample
+    checksum, variance : Whether to compute each; a pass over dense rows spends two fifths of its
+        time on the checksum and as much on the variance.
 
     Attributes
     ----------
     n : int
     sample : (m, d) array or CSR
         m rows drawn without replacement, in random order; all rows if there are fewer.
-    sample_y : (m, ...) array. Their targets.
+    sample_y : (m, ...) array. Targets of the sample.
     nbytes : int. Bytes of the rows on disk.
-    variance : float. Of all entries of the rows.
-    checksum : str. Of all rows and targets.
+    variance : float. Variance of all entries of the rows.
+    checksum : str. Checksum of all rows and targets.
 
     Notes
     -----
-    One pass over the rows; memory of a block and of the sample. Nothing depends on the chunks.
+    One pass over the rows; memory holds a block and the sample. Nothing depends on the chunks.
     """
 
     def __init__(
@@ -201,42 +201,42 @@ class Survey:
         self.targets = targets
         self._sums = np.zeros(2)
         self._shift: float | None = None
-        keys, held, held_y = np.empty(0, np.uint64), [], []
+        keys, sample, sample_y = np.empty(0, np.uint64), [], []
         for block in rows.blocks():
             if block.y is None:
                 raise DataError(f"{block.place}: rows to learn from have no targets")
             y = targets.add(block)
             X = block.X
             priority = random_keys(self.n, X.shape[0], seed)
-            chosen = _smallest(priority, n_samples)
-            keys = np.concatenate([keys, priority[chosen]])
-            held.append(X[chosen])
-            held_y.append(y[chosen])
+            smallest = _smallest_positions(priority, n_samples)
+            keys = np.concatenate([keys, priority[smallest]])
+            sample.append(X[smallest])
+            sample_y.append(y[smallest])
             if len(keys) > n_samples:
-                kept = _smallest(keys, n_samples)
-                keys, held = keys[kept], [_stacked(held)[kept]]
-                held_y = [np.concatenate(held_y)[kept]]
+                smallest_keys = _smallest_positions(keys, n_samples)
+                keys, sample = keys[smallest_keys], [_stack(sample)[smallest_keys]]
+                sample_y = [np.concatenate(sample_y)[smallest_keys]]
             self._add(X, y)
             self.n += X.shape[0]
         if not self.n:
             raise DataError("there are no rows")
         order = np.argsort(keys)
-        self.sample, self.sample_y = _stacked(held)[order], np.concatenate(held_y)[order]
+        self.sample, self.sample_y = _stack(sample)[order], np.concatenate(sample_y)[order]
         self._n_features = rows.n_features
         targets.finish()
 
     def _add(self, X: Any, y: np.ndarray) -> None:
         """Add rows to the checksum, and to the sums of the entries that give their variance."""
-        parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, np.diff(X.indptr))
-        self.nbytes += sum(part.nbytes for part in parts)
+        arrays = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, np.diff(X.indptr))
+        self.nbytes += sum(array.nbytes for array in arrays)
         if self._checksum is not None:
-            for part in (y, *parts):
-                if part.size:
-                    nbytes = np.ascontiguousarray(part).data.cast("B")
+            for array in (y, *arrays):
+                if array.size:
+                    nbytes = np.ascontiguousarray(array).data.cast("B")
                     self._checksum = zlib.crc32(nbytes, self._checksum)
         if not self._variance:
             return
-        entries = parts[0].reshape(-1)
+        entries = arrays[0].reshape(-1)
         if self._shift is None:
             self._shift = 0.0 if sp.issparse(X) else float(entries.mean(dtype=np.float64))
         for start in range(0, len(entries), 1 << 20):
@@ -251,7 +251,7 @@ class Survey:
         return float(square - mean**2)
 
     def gamma(self, gamma: Any) -> Any:
-        """The bandwidth of gamma="scale" from all rows, not from the sample; others as they are."""
+        """The gamma of "scale" from all rows, not from the sample; any other gamma unchanged."""
         if gamma != "scale":
             return gamma
         variance = self.variance
@@ -264,7 +264,7 @@ class Survey:
 
 
 def random_keys(start: int, n: int, seed: int) -> np.ndarray:
-    """Random numbers of the rows start ... start + n - 1, the same however rows are chunked.
+    """Random numbers of the rows start ... start + n - 1, which do not depend on the chunks.
 
     The output function of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
     generators", OOPSLA 2014) at states that are a golden-ratio step apart. (n,) uint64.
@@ -279,20 +279,20 @@ def random_keys(start: int, n: int, seed: int) -> np.ndarray:
     return state
 
 
-def _smallest(keys: np.ndarray, m: int) -> np.ndarray:
-    """Places of the m smallest keys, ascending; all places if there are no more."""
+def _smallest_positions(keys: np.ndarray, m: int) -> np.ndarray:
+    """Positions of the m smallest keys, ascending; all positions if there are at most m keys."""
     if len(keys) <= m:
         return np.arange(len(keys))
     return np.sort(np.argpartition(keys, m - 1)[:m])
 
 
-def _stacked(parts: list[Any]) -> Any:
-    if sp.issparse(parts[0]):
-        return sp.vstack(parts, format="csr")
-    return np.concatenate(parts)
+def _stack(blocks: list[Any]) -> Any:
+    if sp.issparse(blocks[0]):
+        return sp.vstack(blocks, format="csr")
+    return np.concatenate(blocks)
 
 
-def _require_finite(y: np.ndarray, place: str, what: str) -> None:
+def _require_finite(y: np.ndarray, place: str, noun: str) -> None:
     if y.dtype.kind == "f" and not np.isfinite(y.sum()):
         row = int(np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))[0])
-        raise DataError(f"{place}: row {row + 1} has the {what} {y[row]}")
+        raise DataError(f"{place}: row {row + 1} has the {noun} {y[row]}")

@@ -8,13 +8,13 @@ import scipy.sparse as sp
 from kbench.kernels import Kernel, make_kernel
 from kbench.methods.base.widths import one_width
 
-# The words with which `SVC` says it, whose first sentence its users search for.
+# `SVC`'s message, whose first sentence its users search for.
 NOT_FINITE = (
     "The dual coefficients or intercepts are not finite. The input data may contain large values "
     "and need to be preprocessed"
 )
 # Largest difference of mirrored kernel values that counts as rounding, as a fraction of the largest
-# value: the square root of float32's. Set by hand.
+# value: about the square root of float32's eps. Set by hand.
 _ASYMMETRY = 3e-4
 # Guard: rows and columns of a tile of that comparison.
 _TILE = 512
@@ -27,7 +27,7 @@ def require_dense_values(kernel: Any, X: Any) -> None:
 
 
 def require_kernel_values(kernel: Any, X: Any) -> None:
-    """Refuse precomputed values that are no kernel matrix, with the errors of `training_kernel`."""
+    """Raise the errors of `training_kernel` for precomputed values that are not a kernel matrix."""
     require_dense_values(kernel, X)
     if isinstance(kernel, str) and kernel == "precomputed":
         require_kernel_matrix(X)
@@ -36,7 +36,7 @@ def require_kernel_values(kernel: Any, X: Any) -> None:
 def require_kernel_matrix(K: np.ndarray, name: str = "kernel='precomputed'") -> None:
     """Raise a ValueError unless K is square and symmetric, up to rounding. O(n^2).
 
-    name : what gave the values, for the message
+    name : the source of the values, for the message
     """
     if K.shape[0] != K.shape[1]:
         raise ValueError(

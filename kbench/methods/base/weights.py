@@ -1,12 +1,11 @@
 """Checks of the weights of rows and of classes, for every estimator that takes them.
 
-Weights are finite. The weight of a row is positive, or zero, which is as if the row were not there:
-`kbench.validated` leaves it out before `fit`. Estimators that replace scikit-learn's support vector
-machines (`KernelSVC`, `KernelSVR`, `KernelNuSVC`, `KernelNuSVR`, `KernelOneClassSVM`) treat a
-negative weight as zero, as scikit-learn does; in these and in `KernelRidge` gamma="scale" is that
-of all rows, as in scikit-learn. The weight of a class is positive, and so is the weight of at least
-one of its rows, because a class without weight would have no decision function; `SVC` refuses it,
-too.
+Weights are finite. The weight of a row is positive or zero: `kbench.validated` leaves out rows of
+weight zero before `fit`. Estimators that replace scikit-learn's support vector machines
+(`KernelSVC`, `KernelSVR`, `KernelNuSVC`, `KernelNuSVR`, `KernelOneClassSVM`) treat a negative
+weight as zero, as scikit-learn does; in these and in `KernelRidge` gamma="scale" counts all rows,
+as in scikit-learn. The weight of a class is positive, and so is the weight of at least one of its
+rows, because a class without weight would have no decision function; `SVC` refuses it, too.
 """
 
 from numbers import Number
@@ -29,15 +28,15 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
     sample_weight : number, (n,) or None. A number is the weight of every row, None is 1.
     negative_is_zero : Whether negative weights count as zero; otherwise they are refused
 
-    Raises ValueError: a weight is infinite, nan or negative; all are zero; or their number is not
-    n.
+    Raises ValueError: a weight is infinite, nan or negative, all weights are zero, or their number
+    is not n.
     """
     if sample_weight is None:
         return np.ones(n)
     if isinstance(sample_weight, Number):
         weight = np.full(n, sample_weight, np.float64)
     else:
-        # `copy=True` of scikit-learn's leaves arrays of pandas that may not be written to.
+        # `copy=True` of `check_array` would return pandas' arrays, which may be read-only.
         weight = np.array(
             check_array(
                 sample_weight,
@@ -68,13 +67,13 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
 
 
 def relative_weights(weight: np.ndarray) -> np.ndarray:
-    """The weights (n,) as multiples of their mean, for sums that overflow or vanish, too."""
+    """The weights (n,) as multiples of their mean, even if their sum would overflow or vanish."""
     relative: np.ndarray = weight / weight.max()
     return relative / relative.mean()
 
 
 def require_weight_range(weight: np.ndarray, name: str = "sample_weight") -> None:
-    """ValueError for weights (n,) beside which a ridge, or the rounding of float32, is nothing."""
+    """ValueError for weights (n,) that are too large or too small for float32 coefficients."""
     largest = float(weight.max())
     if not SMALLEST_TARGET <= largest <= LARGEST_TARGET:
         raise ValueError(
@@ -88,12 +87,12 @@ def require_weighted_classes(classes: np.ndarray, index: np.ndarray, weight: np.
 
     classes : (q,). index : (n,) class number of each row. weight : (n,).
     """
-    weighted = np.bincount(index, weight > 0.0, minlength=len(classes)) > 0.0
-    if np.count_nonzero(weighted) == 1:
+    has_weight = np.bincount(index, weight > 0.0, minlength=len(classes)) > 0.0
+    if np.count_nonzero(has_weight) == 1:
         raise ValueError(ONE_CLASS)
-    if not weighted.all():
+    if not has_weight.all():
         raise ValueError(
-            f"all rows of class {classes[~weighted][0]} have a weight of zero; leave them out"
+            f"all rows of class {classes[~has_weight][0]} have a weight of zero; leave them out"
         )
 
 

@@ -3,8 +3,8 @@
 The kernel of gamma_1, ..., gamma_d is that of gamma = 1 between rows whose columns are multiplied
 by gamma_j^(1/p), for a kernel whose gamma multiplies the power p of a distance
 (`Kernel.gamma_power`). Equal widths are one gamma, and a feature of width 0 does not count.
-Estimators scale the rows where they enter, in `fit` and before predictions, so that all that is
-behind sees rows and a kernel of one width, in the layouts and the speed of these.
+Estimators scale the rows at the start of `fit` and before predictions, so that solvers and machines
+see rows and a kernel of one width.
 """
 
 from numbers import Real
@@ -35,13 +35,13 @@ def one_width(gamma: Any) -> Any:
 def scaled_rows(estimator: Any, X: Any) -> Any:
     """Training rows X : (n, d), dense or CSR, whose columns are scaled if `gamma` is an array.
 
-    Sets or deletes `_column_scale` of the estimator, by which `rescaled` scales later rows. A copy
-    of the rows.
+    Sets or deletes `_column_scale` of the estimator, by which `rescaled` scales later rows. Scaled
+    rows are a copy.
 
-    Raises ValueError: gamma is an array of another length, or has a number that is not a width; or
+    Raises ValueError: gamma is an array of another length or has a negative or infinite width, or
     the kernel has no gamma.
     """
-    vars(estimator).pop("_column_scale", None)  # of an earlier fit
+    vars(estimator).pop("_column_scale", None)  # an earlier fit may have set it
     if has_widths(estimator.gamma):
         estimator._column_scale = _column_scale(estimator.gamma, estimator.kernel, X)
     return rescaled(estimator, X)
@@ -61,8 +61,8 @@ def rescaled(estimator: Any, X: Any) -> Any:
 
 
 def require_one_width(estimator: Any) -> None:
-    """ValueError if `gamma` is an array, in a fit to rows in chunks."""
-    vars(estimator).pop("_column_scale", None)  # of an earlier fit
+    """Raise a ValueError if `gamma` is an array, which a fit to rows in chunks does not support."""
+    vars(estimator).pop("_column_scale", None)  # an earlier fit may have set it
     if has_widths(estimator.gamma):
         raise ValueError("gamma is an array of widths, which needs all rows in memory, not chunks")
 
@@ -70,11 +70,11 @@ def require_one_width(estimator: Any) -> None:
 def _column_scale(gamma: Any, kernel: Any, X: Any) -> np.ndarray:
     """(d,) float64 factors of the columns of X : (n, d)."""
     name = "poly" if isinstance(kernel, str) and kernel == "polynomial" else kernel
-    able = [name for name in kernel_names("of_rows") if "gamma" in parameters(KERNELS[name])]
-    if not isinstance(name, str) or name not in able:
+    supported = [name for name in kernel_names("of_rows") if "gamma" in parameters(KERNELS[name])]
+    if not isinstance(name, str) or name not in supported:
         raise ValueError(
             f"gamma is an array of widths, which kernel={kernel!r} does not have; "
-            f"{', '.join(able)} do"
+            f"{', '.join(supported)} do"
         )
     try:
         widths = np.asarray(gamma, np.float64)

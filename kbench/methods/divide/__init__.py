@@ -1,5 +1,5 @@
 """Estimators that divide the training rows: DC-SVM, cascades, bagging, subsampling, divided ridge.
 
-Each part is a problem of its own, and the parts' solutions are combined or start a larger problem.
+Each part is a separate problem, and the parts' solutions are combined or start a larger problem.
 Methods that divide rows only for fast predictions are in `fast_prediction`.
 """

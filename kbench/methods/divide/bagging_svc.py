@@ -1,4 +1,4 @@
-"""Majority vote of support vector classifiers, each of a random sample of the rows.
+"""Majority vote of support vector classifiers, each fitted to a random sample of the rows.
 
 The baseline of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector
 Machines" (ICML 2014), appendix, Table 6.
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.methods.base.box_svc import KernelProblems
-from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
+from kbench.methods.base.dual_svc import DualFit, DualSVC, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import number_of_groups
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -24,14 +24,14 @@ from kbench.validated import integer, usual
 class BaggingSVC(DualSVC):
     """Majority vote of `n_estimators` kernel machines of n / `n_estimators` random rows each.
 
-    The baseline of the DC-SVM paper for early prediction: the same number of models of the same
-    number of rows, but of random rows, and all models are evaluated. The rows of each model are
-    drawn without replacement, independently of the other models.
+    This is the baseline of the DC-SVM paper for early prediction: as many models of as many rows,
+    but the rows are random, and all models are evaluated. The rows of each model are drawn without
+    replacement, independently of the other models.
 
     Parameters
     ----------
     n_estimators : int or None, default=None
-        None is one for each 500 rows, at most 64, or one for each 4,000 rows of more than 256,000.
+        None: one for each 500 rows, at most 64, but one for each 4,000 of more than 256,000 rows.
         At most the number of rows; a larger number is reduced with a warning.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
 max_iter, max_time, dtype, \
@@ -65,7 +65,7 @@ shrinking
     Training takes about 1 / n_estimators of the kernel values of the exact model. Prediction
     costs O(d) for each support vector of each model. `decision_function` is the mean of the votes
     -1 and 1; with several classes, the fraction of the votes for each class. There is no
-    `dual_coef_`, because each model has coefficients of its own.
+    `dual_coef_`, because each model has its own coefficients.
 
     Each model sees n / n_estimators rows. If there are few rows, models of 500 rows each can be
     less accurate than a linear model of all rows (covtype: 4,000 rows, 72 % against 74 %).
@@ -96,7 +96,7 @@ shrinking
         **usual("n_jobs", "shrinking"),
     }
 
-    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
         n = len(problem.Y)
         with trace.phase("prepare"):
             n_estimators = number_of_groups(self.n_estimators, n)
@@ -124,7 +124,7 @@ shrinking
                 machines.append(KernelExpansion(problem.kernel, part.rows, coef, dtype))
             return Vote(machines, problem.Y.shape[1])
 
-        return Trained(parts, n_steps(parts), vote)
+        return DualFit(parts, n_steps(parts), vote)
 
 
 @dataclass(eq=False, repr=False)

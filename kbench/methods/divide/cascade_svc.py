@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.methods.base.box_svc import KernelProblems
-from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
+from kbench.methods.base.dual_svc import DualFit, DualSVC, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
 from kbench.validated import integer, usual
@@ -29,16 +29,16 @@ class CascadeSVC(DualSVC):
            row which violates the KKT conditions, and go to 2. with these parts.
 
     A support vector of the whole problem that a part discards returns by feedback only. If most
-    support vectors are at their bound (a9a: 96 %), the merged sets contain little else, and the
-    few missing ones cost several points of accuracy; one round of feedback recovers them.
+    support vectors are at their bound (a9a: 96 %), the merged sets lack many free support vectors,
+    which costs several percentage points of accuracy; one round of feedback recovers them.
 
     Parameters
     ----------
     n_parts : int, default=32
         At most the number of rows; a larger number is reduced with a warning.
     feedback : int, default=0
-        Maximal number of further rounds. They end when no row violates the KKT conditions by more
-        than `tol`: then the solution is that of the whole problem.
+        Maximal number of further rounds, which end when no row violates the KKT conditions by more
+        than `tol`: the solution is then that of the whole problem.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
 max_iter, max_time, dtype, \
 shrinking
@@ -68,7 +68,7 @@ shrinking
 
     Notes
     -----
-    The cost of exact models of n / n_parts rows and of the merged support vectors; the last
+    The cost is that of exact models of n / n_parts rows and of the merged support vectors; the last
     merges dominate if there are many support vectors. A round of feedback computes n n_sv float64
     kernel values to find the violating rows, and solves each part with such rows together with all
     n_sv support vectors. Several classes use the same parts: a row is kept while it is a support
@@ -103,22 +103,22 @@ shrinking
         **usual("n_jobs", "shrinking"),
     }
 
-    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
         n = len(problem.Y)
         n_parts = fitting_number("n_parts", self.n_parts, n, n)
         order = check_random_state(self.random_state).permutation(n)
         first_layer = [np.sort(rows) for rows in np.array_split(order, n_parts)]
-        whole = Part.zero(problem, np.empty(0, np.intp))
+        union = Part.zero(problem, np.empty(0, np.intp))
         n_iter = self.n_rounds_ = 0
         with trace.phase("train"):
             for _ in range(1 + self.feedback):
                 rows_of_parts = first_layer
                 if self.n_rounds_:
-                    violates = _violates(problem, whole, self._tolerance)
-                    rows_of_parts = [rows for rows in first_layer if violates[rows].any()]
+                    violating = _violating_rows(problem, union, self._tolerance)
+                    rows_of_parts = [rows for rows in first_layer if violating[rows].any()]
                 if not rows_of_parts:
                     break
-                layer = [_merge(whole, Part.zero(problem, rows)) for rows in rows_of_parts]
+                layer = [_merge(union, Part.zero(problem, rows)) for rows in rows_of_parts]
                 layer, steps = self._layer(problem, layer, deadline, trace)
                 if self.n_rounds_ and steps == 0:
                     # A limit was reached, or the solver of a part cannot resolve the violations.
@@ -132,30 +132,30 @@ shrinking
                     ]
                     layer, steps = self._layer(problem, merged, deadline, trace)
                     n_iter += steps
-                whole = layer[0]
-        return Trained([whole], n_iter)
+                union = layer[0]
+        return DualFit([union], n_iter)
 
     def _layer(
         self, problem: KernelProblems, parts: list[Part], deadline: Deadline, trace: Trace
     ) -> tuple[list[Part], int]:
         """The solved parts, reduced to their support vectors, and the number of steps."""
         # A part has no rows only if the time limit was reached in the first layer.
-        solved = solve_parts(
+        solved_parts = solve_parts(
             problem,
             [part for part in parts if len(part.rows)],
             deadline=deadline,
             n_jobs=self.n_jobs,
             **self._solver_options(),
         )
-        kept = [part.support for part in solved] or parts
+        reduced_parts = [part.support for part in solved_parts] or parts
         if trace.active:
-            alpha = _dual_of_all_rows(problem, kept)
+            alpha = _dual_of_all_rows(problem, reduced_parts)
             n_support = int(np.count_nonzero(alpha.any(axis=1)))
-            trace(alpha=alpha, n_parts=len(kept), n_support=n_support)
-        return kept, n_steps(solved)
+            trace(alpha=alpha, n_parts=len(reduced_parts), n_support=n_support)
+        return reduced_parts, n_steps(solved_parts)
 
 
-def _violates(problem: KernelProblems, part: Part, tol: float) -> np.ndarray:
+def _violating_rows(problem: KernelProblems, part: Part, tol: float) -> np.ndarray:
     """Which rows violate the KKT conditions of the part's model by more than tol; (n,) bool."""
     alpha = _dual_of_all_rows(problem, [part])
     kernel = problem.kernel.astype(np.float64)
@@ -174,8 +174,8 @@ def _merge(left: Part, right: Part) -> Part:
     rows = np.union1d(left.rows, right.rows)
     alpha = np.zeros((len(rows), right.alpha.shape[1]))
     for part in (left, right):
-        places = np.searchsorted(rows, part.rows)
-        alpha[places] = np.maximum(alpha[places], part.alpha)
+        positions = np.searchsorted(rows, part.rows)
+        alpha[positions] = np.maximum(alpha[positions], part.alpha)
     return Part(rows, alpha, (*left.results, *right.results))
 
 

@@ -31,8 +31,8 @@ from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Deadline, Trace
 from kbench.validated import integer, usual
 
-# The default number of subsets is at most the first number, until each has more rows than the
-# second: its kernel matrix is then 1 GiB of float32. Set by hand.
+# The default number of subsets is at most `_MAX_PARTS`, unless subsets would then have more than
+# `_MAX_PART_ROWS` rows, whose kernel matrix is 1 GiB of float32. Set by hand.
 _MAX_PARTS, _MAX_PART_ROWS = 10, 16_384
 
 
@@ -44,11 +44,11 @@ class DCRidge(KernelRidgeEstimator):
     ----------
     n_parts : int or None, default=None
         c, the number of subsets. None: one for each 500 rows, at most 10, or one for each 16,384
-        rows if that is more.
+        rows if those are more.
     alpha : float or "loo", default="loo"
         Added to the diagonal of every subset's kernel matrix. (The theory uses the parameter of the
         whole problem for each subset: lambda n for the mean of squares, alpha for their sum.)
-        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
+        "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
     fit_intercept, max_time
@@ -108,7 +108,7 @@ class DCRidge(KernelRidgeEstimator):
         n_parts = len(parts)
         with trace.phase("solve"):
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
-            solved = Parallel(n_jobs=self.n_jobs)(
+            results = Parallel(n_jobs=self.n_jobs)(
                 delayed(_solve_part)(
                     kernel.take(rows),
                     Y[rows],
@@ -120,12 +120,12 @@ class DCRidge(KernelRidgeEstimator):
                 for rows in parts
             )
         self.dual_coef_ = np.empty(Y.shape)
-        for rows, (result, n_entries) in zip(parts, solved, strict=True):
+        for rows, (result, n_entries) in zip(parts, results, strict=True):
             self.dual_coef_[rows] = result.x / n_parts
             kernel.count(n_entries)
-        worst = max((result for result, _ in solved), key=lambda result: result.residual.max())
+        worst = max((result for result, _ in results), key=lambda result: result.residual.max())
         warn_unconverged(worst, self)
-        self.n_iter_ = max(result.n_iter for result, _ in solved)
+        self.n_iter_ = max(result.n_iter for result, _ in results)
         self.converged_ = worst.converged
         self.kernel_entries_ = kernel.n_entries
         self.kernel_numbers_ = sum(len(rows) ** 2 for rows in parts)
@@ -160,15 +160,15 @@ class DCRidge(KernelRidgeEstimator):
         trainer = SubsetTrainer(
             kernel, self.dtype, survey.targets, self.alpha_, self.tol, self.max_iter, len(parts)
         )
-        fitted = fit_subsets(trainer, rows, survey, parts, trace, self.n_jobs)
-        worst = max(fitted.records, key=lambda record: record.residual.max())
+        fit = fit_subsets(trainer, rows, survey, parts, trace, self.n_jobs)
+        worst = max(fit.records, key=lambda record: record.residual.max())
         warn_unconverged(worst, self)
-        self.n_iter_ = max(record.n_iter for record in fitted.records)
+        self.n_iter_ = max(record.n_iter for record in fit.records)
         self.converged_ = worst.converged
-        self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
-        self.kernel_numbers_ = sum(record.n_rows**2 for record in fitted.records)
-        self.notes_ = fitted.notes
-        return fitted.machine
+        self.kernel_entries_ = sum(record.kernel_entries for record in fit.records)
+        self.kernel_numbers_ = sum(record.n_rows**2 for record in fit.records)
+        self.notes_ = fit.notes
+        return fit.machine
 
 
 class DCKernelRidge(RidgeRegressorMixin, DCRidge):

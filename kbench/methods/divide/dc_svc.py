@@ -1,8 +1,8 @@
 """Divide-and-conquer support vector classifier (DC-SVM), exact or with early prediction.
 
 Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector Machines" (ICML 2014):
-Algorithm 1 (training), equation 3 (the kernel that the clusters' solutions minimise for), equation
-10 (naive prediction), equation 11 (early prediction).
+Algorithm 1 (training), equation 3 (the kernel whose dual the clusters' solutions solve together),
+equation 10 (naive prediction), equation 11 (early prediction).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -18,7 +18,7 @@ from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems, Start, solve_problems
-from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
+from kbench.methods.base.dual_svc import DualFit, DualSVC, fitting_number, n_steps
 from kbench.methods.base.limits import refuse_with_chunks
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import FEW_ROWS, MAX_GROUPS, number_of_groups
@@ -35,9 +35,9 @@ from kbench.prediction import (
 from kbench.trace import Deadline, Trace
 from kbench.validated import choice, integer, usual
 
-# A level is not trained if one of its clusters has more than this fraction of the points: it would
-# cost nearly as much as the whole problem, which follows anyway. Set by hand.
-_UNDIVIDED = 2 / 3
+# A level is not trained if one of its clusters has more than this fraction of the points: the level
+# would cost nearly as much as the whole problem, which is solved afterwards anyway. Set by hand.
+_MAX_FRACTION = 2 / 3
 
 
 class Level(NamedTuple):
@@ -72,16 +72,16 @@ class DCSVC(DualSVC):
         refine: solve the dual of the points with alpha_i > 0
         conquer: solve the dual of all points, with the known gradient of the refined points.
 
-    Otherwise the decision function is that of the cluster of a new point ("early"), or a
-    combination of all local models.
+    Otherwise a new point is decided by the model of its cluster ("early"), or by a combination of
+    all local models.
 
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Clusters of the last level: one for each 500 rows, at most 64, or one for each 4,000 rows of
-        more than 256,000; with a `preset` 64; with combine="exact" 4. Empty clusters are dropped. A
-        number above that of the training points is reduced, with a warning, to one cluster for ten
-        points.
+        Number of clusters of the last level. None: one for each 500 rows, at most 64, but one for
+        each 4,000 rows if there are more than 256,000 rows; 64 with a `preset`; 4 with
+        combine="exact". Empty clusters are dropped. More clusters than training points are
+        reduced, with a warning, to one cluster for ten points.
     combine : {"early", "naive", "bcm", "exact"}, default="early"
         "early", equation 11: sum_{i in V_c} y_i alpha_i k(x_i, x) for the cluster c of x. "naive",
         equation 10: the sum over all i. "bcm": Bayesian committee machine of the local models
@@ -94,21 +94,22 @@ class DCSVC(DualSVC):
         training takes longer. "ghitta": approximate kernel k-means of all points, started from the
         two-step clusters. "random": clusters of equal size, as a control; "early" cannot use them.
     n_samples : int or None, default=None
-        Points that are clustered: 1000, or 50 for each of more than 64 default clusters.
+        Number of points that are clustered. None: 1000, or 50 for each cluster if `n_clusters` is
+        None and more than 64 clusters result.
     n_levels : int or None, default=None
-        Levels of training: 2, or 4 with combine="exact"; 1 trains `n_clusters` clusters from zero,
-        as do rows in chunks if `n_clusters` is not set either.
-        A level with more clusters than sampled points is skipped.
+        Number of levels of training. None: 2, or 4 with combine="exact"; 1 for rows in chunks if
+        `n_clusters`, `branching` and `preset` are None, too. 1 trains `n_clusters` clusters from
+        zero coefficients. A level with more clusters than sampled points is skipped.
     branching : int or None, default=None
-        Ratio of the numbers of clusters of consecutive levels: 4.
+        Ratio of the numbers of clusters of consecutive levels; None is 4.
     preset : {"paper", "released"} or None, default=None
         Values of the parameters above, and of `tol` and `level_tol`, that are None; see
         `kbench.presets`. A parameter that is not None always wins.
-        None: ours. With combine="exact" a level is skipped if one of its clusters has more than two
-        thirds of the points, and so is nearly the whole problem.
+        None: the defaults that each parameter names. With combine="exact" a level is skipped if one
+        of its clusters has more than two thirds of the points.
         "paper": the settings of the paper's experiments; every level is trained.
-        "released": those of the authors' program, which differs from Algorithm 1: all levels use
-        one sample, finer clusters lie inside coarser ones, clusters with less than
+        "released": the settings of the authors' program, which differs from Algorithm 1: all levels
+        use one sample, finer clusters lie inside coarser clusters, clusters with less than
         5 * n_samples / (clusters of the finest level) sampled points are not divided, and "exact"
         ends after refining.
     tol : float or None, default=None
@@ -220,7 +221,7 @@ max_iter, max_time, dtype, shrinking
     def _tolerance(self) -> float:
         return self._settings()["tol"]
 
-    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
         exact, released = self.combine == "exact", self.preset == "released"
         n = len(problem.Y)
         with trace.phase("prepare"):
@@ -260,7 +261,7 @@ max_iter, max_time, dtype, shrinking
                         problem, settings["partition"], size, sample, rng
                     )
             clusters = [rows for _, rows in group_rows(self.labels_)]
-            if exact and self.preset is None and max(map(len, clusters)) > _UNDIVIDED * n:
+            if exact and self.preset is None and max(map(len, clusters)) > _MAX_FRACTION * n:
                 continue
             with trace.phase("train"):
                 parts = solve_parts(
@@ -271,7 +272,7 @@ max_iter, max_time, dtype, shrinking
                     **options,
                 )
             n_iter += n_steps(parts)
-            alpha = _gathered(problem, parts)
+            alpha = _gather_alpha(problem, parts)
             support = self._report(problem, len(parts), alpha, trace)
             candidates = support if len(support) else candidates
         start = Start(alpha)
@@ -282,7 +283,7 @@ max_iter, max_time, dtype, shrinking
                 parts = solve_parts(
                     problem, [Part(np.arange(n), alpha).support], deadline=deadline, **options
                 )
-                alpha = _gathered(problem, parts)
+                alpha = _gather_alpha(problem, parts)
                 start = start_from(alpha, parts[0])
             n_iter += n_steps(parts)
             self._report(problem, 1, alpha, trace)
@@ -293,7 +294,7 @@ max_iter, max_time, dtype, shrinking
             n_iter += n_steps(parts)
             self._report(problem, 1, alpha, trace)
         self.n_clusters_ = int(self.labels_.max()) + 1
-        return Trained(parts, n_iter, partial(self._combined, problem, centres))
+        return DualFit(parts, n_iter, partial(self._combined_machine, problem, centres))
 
     @property
     def accepts_chunks(self) -> bool:
@@ -316,12 +317,12 @@ max_iter, max_time, dtype, shrinking
         if self.kernel == "precomputed":
             raise ValueError("kernel='precomputed' has no rows of features to read in chunks")
         refuse_with_chunks(self)
-        of_cluster = clone(self).set_params(n_clusters=1, n_jobs=None)
-        chosen = (self.preset, self.n_clusters, self.n_levels, self.branching)
-        if all(value is None for value in chosen):
-            # To divide clusters of 4,000 rows again takes half as long again as to solve them.
-            of_cluster.set_params(n_levels=1)
-        fit_chunks(self, rows, of_cluster, settings, self.n_jobs, trace)
+        cluster_model = clone(self).set_params(n_clusters=1, n_jobs=None)
+        division_parameters = (self.preset, self.n_clusters, self.n_levels, self.branching)
+        if all(value is None for value in division_parameters):
+            # Clusters of 4,000 rows train about 1.5 times as long if they are divided again.
+            cluster_model.set_params(n_levels=1)
+        fit_chunks(self, rows, cluster_model, settings, self.n_jobs, trace)
         return self
 
     def _validate_params(self) -> None:
@@ -329,7 +330,7 @@ max_iter, max_time, dtype, shrinking
         self._checked_settings()
 
     def _checked_settings(self) -> dict[str, Any]:
-        """The settings in effect, or an error that names two parameters which contradict."""
+        """Return the settings in effect; raise if two parameters contradict each other."""
         settings = self._settings()
         partition = settings["partition"]
         if (settings["n_clusters"] or 0) > settings["n_samples"]:
@@ -387,15 +388,15 @@ max_iter, max_time, dtype, shrinking
     def _report(
         self, problem: KernelProblems, n_clusters: int, alpha: np.ndarray, trace: Trace
     ) -> np.ndarray:
-        """Append the level that ends with alpha : (n, m) to `levels_`; its support vectors."""
-        spent, before = trace.timings, self.levels_
-        train_s = sum(spent.get(phase, 0.0) for phase in ("train", "refine", "conquer"))
+        """Append the level with this alpha : (n, m) to `levels_`; return its support vectors."""
+        timings, earlier_levels = trace.timings, self.levels_
+        train_s = sum(timings.get(phase, 0.0) for phase in ("train", "refine", "conquer"))
         level = Level(
             n_clusters,
             np.flatnonzero(alpha.any(axis=1)),
-            spent.get("cluster", 0.0) - sum(level.cluster_s for level in before),
-            train_s - sum(level.train_s for level in before),
-            problem.kernel.n_entries - sum(level.kernel_entries for level in before),
+            timings.get("cluster", 0.0) - sum(level.cluster_s for level in earlier_levels),
+            train_s - sum(level.train_s for level in earlier_levels),
+            problem.kernel.n_entries - sum(level.kernel_entries for level in earlier_levels),
         )
         self.levels_.append(level)
         trace(
@@ -407,7 +408,7 @@ max_iter, max_time, dtype, shrinking
         )
         return level.support
 
-    def _combined(
+    def _combined_machine(
         self, problem: KernelProblems, centres: KernelCentres | Centroids | None, alpha: np.ndarray
     ) -> Any:
         """The decision function that `combine` makes of the local models."""
@@ -439,8 +440,8 @@ class EarlyMachine(LocalExpansions):
     """Equation 11: the model of the cluster whose centre is nearest."""
 
 
-def _gathered(problem: KernelProblems, parts: list[Part]) -> np.ndarray:
-    """Dual variables of disjoint parts, 0 for rows outside them; (n, m)."""
+def _gather_alpha(problem: KernelProblems, parts: list[Part]) -> np.ndarray:
+    """Dual variables (n, m) of disjoint parts, 0 for rows outside all parts."""
     alpha = np.zeros_like(problem.Y)
     for part in parts:
         alpha[part.rows] = part.alpha

@@ -21,18 +21,18 @@ from kbench.prediction import group_rows
 Division = tuple[KernelCentres | Centroids | None, np.ndarray]  # centres, labels (n,)
 
 
-def _by_kmeans(
+def _divide_by_kmeans(
     problem: KernelProblems,
     rows: np.ndarray,
     k: int,
     sample: np.ndarray,
     rng: np.random.RandomState,
 ) -> Division:
-    whole = len(rows) == len(problem.Y)
-    return sampled_kmeans(problem.X if whole else problem.X[rows], k, sample)
+    has_all_rows = len(rows) == len(problem.Y)
+    return sampled_kmeans(problem.X if has_all_rows else problem.X[rows], k, sample)
 
 
-def _by_kernel(method: Callable[..., Division]) -> Callable[..., Division]:
+def _divide_by_kernel(method: Callable[..., Division]) -> Callable[..., Division]:
     def partition(
         problem: KernelProblems,
         rows: np.ndarray,
@@ -50,7 +50,7 @@ def _by_kernel(method: Callable[..., Division]) -> Callable[..., Division]:
     return partition
 
 
-def _at_random(
+def _divide_at_random(
     problem: KernelProblems,
     rows: np.ndarray,
     k: int,
@@ -61,10 +61,10 @@ def _at_random(
 
 
 PARTITIONS: dict[str, Callable[..., Division]] = {
-    "kmeans": _by_kmeans,
-    "kernel_kmeans": _by_kernel(two_step_kernel_kmeans),
-    "ghitta": _by_kernel(approximate_kernel_kmeans),
-    "random": _at_random,
+    "kmeans": _divide_by_kmeans,
+    "kernel_kmeans": _divide_by_kernel(two_step_kernel_kmeans),
+    "ghitta": _divide_by_kernel(approximate_kernel_kmeans),
+    "random": _divide_at_random,
 }
 
 
@@ -121,16 +121,16 @@ def _subdivide(
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Divide each cluster of `labels` : (n,) with enough sampled points; (n,) ints 0 .. k - 1."""
-    finer = np.empty_like(labels)
-    sampled = np.zeros(len(labels), bool)
-    sampled[sample] = True
+    new_labels = np.empty_like(labels)
+    is_sampled = np.zeros(len(labels), bool)
+    is_sampled[sample] = True
     n_clusters = 0
     for _, rows in group_rows(labels):
-        sampled_rows = rng.permutation(np.flatnonzero(sampled[rows]))
+        sampled_rows = rng.permutation(np.flatnonzero(is_sampled[rows]))
         if len(sampled_rows) < min_points:
-            inner = np.zeros(len(rows), np.intp)
+            cluster_labels = np.zeros(len(rows), np.intp)
         else:
-            _, inner = PARTITIONS[partition](problem, rows, branching, sampled_rows, rng)
-        finer[rows] = n_clusters + inner
-        n_clusters += int(inner.max()) + 1
-    return finer
+            _, cluster_labels = PARTITIONS[partition](problem, rows, branching, sampled_rows, rng)
+        new_labels[rows] = n_clusters + cluster_labels
+        n_clusters += int(cluster_labels.max()) + 1
+    return new_labels

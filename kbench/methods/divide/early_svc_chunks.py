@@ -35,7 +35,7 @@ class ClusterRecord(NamedTuple):
     objective: float
     duality_gap: float
     violation: float
-    stop_reasons: list[str]  # of the problems that did not converge
+    stop_reasons: list[str]  # stop reasons of the problems that did not converge
     kernel_entries: int
 
 
@@ -60,18 +60,18 @@ class EarlyTrainer:
             C=self.weights[index],
             labels=index,
         )
-        model = clone(self.model).set_params(random_state=seed_of(self.seed, cluster))
+        model = clone(self.model).set_params(random_state=cluster_seed(self.seed, cluster))
         trace = Trace()
-        trained = model._train(problem, Deadline(None, trace), trace)
-        assert trained.machine is not None
-        (part,) = trained.parts
+        solution = model._train(problem, Deadline(None, trace), trace)
+        assert solution.machine is not None
+        (part,) = solution.parts
         alpha = np.zeros_like(problem.Y)
         alpha[part.rows] = part.alpha
         support = part.rows[part.alpha.any(axis=1)]
         return ClusterRecord(
-            machine=trained.machine(alpha).machines[0],
+            machine=solution.machine(alpha).machines[0],
             n_support=np.bincount(index[support], minlength=q),
-            n_iter=trained.n_iter,
+            n_iter=solution.n_iter,
             objective=float(sum(result.objective for result in part.results)),
             duality_gap=float(sum(result.duality_gap for result in part.results)),
             violation=float(max(result.violation for result in part.results)),
@@ -80,26 +80,26 @@ class EarlyTrainer:
         )
 
 
-def seed_of(seed: int, cluster: int) -> int:
-    """Seed of a cluster's training, so that it depends on no other cluster."""
+def cluster_seed(seed: int, cluster: int) -> int:
+    """Seed of a cluster's training, which does not depend on other clusters."""
     return int(np.random.SeedSequence([seed, cluster]).generate_state(1)[0])
 
 
 def fit_chunks(
     model: DualSVC,
     rows: ChunkedRows,
-    of_cluster: DualSVC,
+    cluster_model: DualSVC,
     settings: Mapping[str, Any],
     n_jobs: int | None,
     trace: Trace,
 ) -> None:
     """Fit `model`, a DCSVC with combine="early", to rows in chunks.
 
-    `of_cluster` is the unfitted estimator that is trained on the rows of a cluster; `settings` has
-    n_clusters, n_samples and branching.
+    `cluster_model` is the unfitted estimator that is trained on the rows of a cluster; `settings`
+    has n_clusters, n_samples and branching.
     """
     rng = check_random_state(model.random_state)
-    # Rows are counted beforehand only where their number decides.
+    # len(rows) may read all rows, so it is asked only if k depends on it.
     k = settings["n_clusters"] or number_of_groups(None, len(rows))
     with trace.phase("survey"):
         seed = rng.randint(2**31)
@@ -116,7 +116,7 @@ def fit_chunks(
     # Leave-one-out errors need labels, which the survey does not keep: C is 1, as in `SVC`.
     C = model.C_ = 1.0 if isinstance(model.C, str) else model.C
     trainer = EarlyTrainer(
-        of_cluster, _kernel(model, survey), C * targets.weights(model.class_weight), seed
+        cluster_model, _kernel(model, survey), C * targets.weights(model.class_weight), seed
     )
     max_rows = max_cluster_rows(rows)
     identity = {
@@ -128,18 +128,18 @@ def fit_chunks(
         **{name: value for name, value in model.get_params(deep=False).items() if name != "n_jobs"},
     }
     with working_folder(rows, identity) as folder:
-        divided = divide_rows(rows, survey, k, settings["branching"], folder, rng, max_rows, trace)
+        division = divide_rows(rows, survey, k, settings["branching"], folder, rng, max_rows, trace)
         with trace.phase("train"):
             packed, results, notes = train_clusters(
-                divided.places, trainer, folder / "machines", trace, n_jobs
+                division.places, trainer, folder / "machines", trace, n_jobs
             )
     _describe(model, results)
-    model.cluster_sizes_ = np.array([place.size for place in divided.places])
+    model.cluster_sizes_ = np.array([place.size for place in division.places])
     model.n_clusters_ = len(results)
-    model.notes_ = divided.notes + notes
+    model.notes_ = division.notes + notes
     m = targets.n_outputs
     n_centres = np.array([result.n_support.sum() for result in results], np.int64)
-    model._machine = packed_machine(divided.tree, packed, n_centres, m)
+    model._machine = packed_machine(division.tree, packed, n_centres, m)
     model.intercept_ = np.zeros(m)
     model.model_bytes_ = model._machine.nbytes
     model.timings_ = dict(trace.timings)

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.methods.base.box_svc import KernelProblems
-from kbench.methods.base.dual_svc import DualSVC, Trained, n_steps
+from kbench.methods.base.dual_svc import DualFit, DualSVC, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
 from kbench.validated import real, usual
@@ -20,9 +20,9 @@ from kbench.validated import real, usual
 
 @dataclass(eq=False, repr=False)
 class SubsampleSVC(DualSVC):
-    """`KernelSVC` without intercept of a fraction of the rows, drawn without replacement.
+    """`KernelSVC` without intercept on a fraction of the rows, drawn without replacement.
 
-    The simplest way to save training time, as a baseline for the others.
+    It is the simplest way to save training time, and a baseline for other methods.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ shrinking
 
     Notes
     -----
-    The cost of the exact model of `fraction` n rows. If there are few rows, it can be less accurate
-    than a linear model of all rows (covtype: 4,000 rows, 72 % against 74 %).
+    The cost is that of the exact model of `fraction` n rows. With few rows the model can be less
+    accurate than a linear model of all rows (covtype: 4,000 rows, 72 % against 74 %).
 
     References
     ----------
@@ -80,7 +80,7 @@ shrinking
         **usual("shrinking"),
     }
 
-    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
         n = len(problem.Y)
         with trace.phase("prepare"):
             rng = check_random_state(self.random_state)
@@ -89,4 +89,4 @@ shrinking
             parts = solve_parts(
                 problem, [Part.zero(problem, rows)], deadline=deadline, **self._solver_options()
             )
-        return Trained(parts, n_steps(parts))
+        return DualFit(parts, n_steps(parts))

@@ -17,8 +17,8 @@ from kbench.solvers.ridge.askotch import solve_askotch
 from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.validated import POSITIVE, integer
 
-# The paper's block is a hundredth of the rows. Blocks of fewer rows than this take no fewer
-# seconds, but more steps (`scripts/bench_ridge_descent.py`).
+# Least number of rows of a block, which is a hundredth of the rows in the paper. Smaller blocks
+# take more steps and as much time (`scripts/bench_ridge_descent.py`).
 _SMALLEST_BLOCK = 100
 
 
@@ -40,12 +40,12 @@ class ASkotchRidge(RidgeDescent):
         Whether the preconditioner's ridge is alpha plus the smallest eigenvalue of the
         approximation; False is alpha alone.
     mu, nu : float or None, default=None
-        Parameters of the acceleration. None are the paper's: alpha (at most b / n), and n / b.
+        Parameters of the acceleration. None: the paper's alpha (at most b / n) and n / b.
 
     Attributes
     ----------
     mu_, nu_ : float
-        Those of the last step: nu is doubled where the descent diverges.
+        Values of the last step; nu is doubled if the descent diverges.
 
     Notes
     -----

@@ -41,7 +41,7 @@ from kbench.validated import (
     validate_data,
 )
 
-# For each batch, its mean loss before the step, and its number of rows.
+# Yields the mean loss of each batch before its step, and its number of rows.
 Losses = Iterator[tuple[float, int]]
 
 # Rows of a block of prediction: more take more memory for their features, fewer cost more calls.
@@ -85,7 +85,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
     ----------
     classes_ : (n_classes,)
     scale_ : float
-        Factor of the pixels: one over the root mean square of those of the training set.
+        Factor of the pixels: one over the root mean square of the training pixels.
     filters_ : pair of (25 channels, 16) and (400, n_filters) float32
     coef_ : ((side // 4)^2 n_filters, n_classes) float32
     intercept_ : (n_classes,) float32
@@ -99,11 +99,11 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
     Raises
     ------
     UnavailableError
-        By `fit`, without PyTorch.
+        `fit` raises it if PyTorch is not installed.
 
     Notes
     -----
-    A pass costs about six times the multiplications of predicting its rows; memory is that of the
+    A pass costs about six times the multiplications of predicting its rows; memory holds the
     activations of one batch.
 
     References
@@ -244,7 +244,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
     def decision_function(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities at rows X : (u, d), up to a constant; (u, n_classes).
 
-        For two classes the difference of the two, (u,), positive for `classes_[1]`.
+        Two classes have the difference of their values, (u,), positive for `classes_[1]`.
         """
         values = self._values(X)
         return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
@@ -287,14 +287,14 @@ def descend(
     torch : module
     weights : (25 channels, 16), (400, k), (places k, m) and (m,) float32, C-contiguous
         Filters of both layers, last layer, intercepts.
-    batches : of images (b, channels, side, side) float32 and numbers of their classes (b,)
+    batches : pairs of images (b, channels, side, side) float32 and their class numbers (b,)
     step_sizes : one for each batch
 
-    Yields mean loss of a batch before its step, and its number of rows.
+    Yields the mean loss of each batch before its step, and its number of rows.
     """
     functional = torch.nn.functional
     # The tensors and the arrays share their memory.
-    first, second, coef, intercept = tensors = [
+    first_filters, second_filters, coef, intercept = tensors = [
         torch.from_numpy(array).requires_grad_() for array in weights
     ]
 
@@ -306,10 +306,10 @@ def descend(
     optimizer = torch.optim.SGD(
         tensors, lr=1.0, momentum=momentum, weight_decay=weight_decay, nesterov=True
     )
-    scale = float(1.0 / np.sqrt(second.shape[1]))
+    scale = float(1.0 / np.sqrt(second_filters.shape[1]))
     for (images, classes), step_size in zip(batches, step_sizes, strict=True):
         optimizer.param_groups[0]["lr"] = step_size
-        maps = layer(layer(torch.from_numpy(images), first), second) * scale
+        maps = layer(layer(torch.from_numpy(images), first_filters), second_filters) * scale
         scores = matmul(maps.permute(0, 2, 3, 1).flatten(1), coef) + intercept
         loss = functional.cross_entropy(scores, torch.from_numpy(classes))
         optimizer.zero_grad()

@@ -29,8 +29,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     """Kernel support vector machine or kernel logistic regression on streams of any length.
 
     Each step draws a batch of rows and a block of random features. A block is drawn again from its
-    seed whenever it is needed, so memory is that of the coefficients of the blocks and of one
-    batch.
+    seed whenever it is needed, so memory holds the coefficients of all blocks and one batch.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     probability : bool, default=False
         As in `KernelSVC`. Without it, only loss="log" has probabilities: those of its model.
     block_size : int, default=2048
-        Random features drawn in each step: half as many frequencies, a cosine and a sine of each.
+        Random features drawn in each step: the cosine and sine of half as many frequencies.
     batch_size : int, default=4096
         Largest number of rows of a step; the batches of a pass have equal sizes.
     n_epochs : int, default=1
@@ -97,14 +96,14 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         added in a fixed order.
     n_jobs : int or None, default=None
         Shards computed at the same time, by joblib or the workers of a Dask cluster; the result
-        does not depend on it. A worker gets the rows of its shard and the coefficients, draws the
-        features from their seed, and returns sums: 8 MiB with the preconditioner of 2,048 features.
-        Large batches hide that (`scripts/bench_chunks.py steps`).
+        does not depend on n_jobs. A worker gets the rows of its shard and the coefficients, draws
+        the features from their seed, and returns sums: 8 MiB with the preconditioner of 2,048
+        features. Large batches hide the time to send them (`scripts/bench_chunks.py steps`).
     cache_mb : float, default=64.0
         MiB of random frequencies that are kept; others are drawn again when they are needed.
     checkpoint : str or None, default=None
-        File for the state of a `fit`. If it exists, `fit` continues from it, with the same bits
-        as if it had not been interrupted; a completed fit removes it.
+        File for the state of a `fit`. If the file exists, `fit` continues from its state and ends
+        with the same bits as an uninterrupted fit; a completed fit removes the file.
     checkpoint_s : float, default=60.0
         Least number of seconds between two writes of that file.
     random_state : int, RandomState or None, default=None
@@ -195,9 +194,9 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         Raises
         ------
         ValueError
-            A value is not finite (the message names chunk and row), or a class or the number of
-            features is new to the stream. The model is not changed. Or class_weight="balanced",
-            which needs all rows.
+            A value is not finite (the message names chunk and row), a class or the number of
+            features is new to the stream, or class_weight="balanced", which needs all rows. The
+            model is not changed.
         """
         if self.class_weight == "balanced":
             raise ValueError(
@@ -209,9 +208,9 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     def _with_class_weights(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         if self.class_weight is None:
             return weight
-        by_class = class_weights(self.class_weight, self.classes_, y)
-        of_rows = by_class[class_labels.index_of(self.classes_, y)]
-        return of_rows if weight is None else of_rows * weight
+        class_factors = class_weights(self.class_weight, self.classes_, y)
+        row_weights = class_factors[class_labels.index_of(self.classes_, y)]
+        return row_weights if weight is None else row_weights * weight
 
     def _learn_targets(self, y: np.ndarray, weight: np.ndarray | None) -> None:
         self.classes_, index = class_labels.encode(y)
@@ -232,9 +231,9 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         self.classes_, self.n_outputs_ = targets.classes, targets.n_outputs
         if self.class_weight is None:
             return survey, None
-        by_class = targets.weights(self.class_weight)
-        by_class /= np.average(by_class, weights=targets.counts)
-        return survey, lambda y: by_class[class_labels.index_of(self.classes_, y)]
+        class_factors = targets.weights(self.class_weight)
+        class_factors /= np.average(class_factors, weights=targets.counts)
+        return survey, lambda y: class_factors[class_labels.index_of(self.classes_, y)]
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
         index, n_classes = class_labels.index_of(self.classes_, y), len(self.classes_)
@@ -275,7 +274,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
 class DoublySGDRegressor(ChunkScores, RegressorMixin, DoublySGD):
     """Kernel ridge regression of one or several targets on streams of any length.
 
-    The function is added to the mean of the targets; in a stream, of the first chunk's targets.
+    The function is added to the mean of the targets, or of the first chunk's targets in a stream.
 
     Parameters
     ----------

@@ -48,12 +48,12 @@ from kbench.validated import (
 Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
 
 _PREDICTED_ROWS = 8192  # rows mapped at a time in prediction; set by hand
-# Passes with the steps of the released code, which are good at short fits; further ones converge.
-# Set by hand.
+# Number of passes with the released code's step sizes, which suit short fits; later passes take
+# Newton's steps, which converge. Set by hand.
 _SHORT_PASSES = 5
 SAMPLE = 10_000  # mapped rows from which the bandwidth is computed; set by hand
 # Parameters that may differ between a checkpoint and the fit that continues it.
-_NOT_OF_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
+_FREE_PARAMS = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -177,11 +177,11 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
 
         With nu > 0, preconditioner and loss "log" or "squared", passes from the sixth on take steps
         of Newton's method with step sizes 1, 1/2, 1/3, ..., which approach the minimum, instead of
-        `step_size` and `step_decay`. Larger blocks and batches end nearer to it: on 300 rows of
-        moons, nu=0.01, at a distance of .005 with the defaults and of .036 in batches of 100 rows
-        and blocks of 512 features; after 4 passes the distances are .46 and .56. Otherwise use
-        preconditioned=False, step_decay=1 and step_size between 1/nu and 2/nu to converge
-        (Theorem 6 of the paper).
+        `step_size` and `step_decay`. Larger blocks and batches bring the fit nearer to the minimum:
+        on 300 rows of moons with nu=0.01 its distance is .005 with the defaults and .036 with
+        batches of 100 rows and blocks of 512 features; after 4 passes the distances are .46 and
+        .56. In other cases use preconditioned=False, step_decay=1 and step_size between 1/nu and
+        2/nu to converge (Theorem 6 of the paper).
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
@@ -213,10 +213,10 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                 epoch, position = divmod(descent.n_steps, len(batches))
                 random = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
                 k = random.permutation(len(batches))[position]
-                # In the order of the file, which is faster for memory-mapped rows.
+                # Rows are read in the order of the file, which is faster for memory maps.
                 copies, rows = np.divmod(np.sort(batches[k]), n_rows)
                 memory = descent.memories[k] if descent.memories else None
-                prepared = self._prepared(X[rows], rows, copies)
+                prepared = self._prepare_rows(X[rows], rows, copies)
                 loss = descent.step(
                     prepared,
                     self._targets(y[rows]),
@@ -252,19 +252,19 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
             self.n_features_in_ = rows.n_features
             self._begin(survey.sample)
             b, n = self.batch_size, survey.n
-            sizes = [min(b, n - first) for first in range(0, n, b)] * self.n_copies
+            sizes = [min(b, n - first_row) for first_row in range(0, n, b)] * self.n_copies
             n_steps = self.n_epochs * len(sizes)
             descent = self._configured_descent(sizes)
             checkpoint = self._open_checkpoint(survey.checksum)
         with trace.phase("step"):
-            for step, (copy, first, X, y) in enumerate(self._batches(rows)):
-                if step < descent.n_steps:  # a step of the fit that the checkpoint continues
+            for step, (copy, first_row, X, y) in enumerate(self._batches(rows)):
+                if step < descent.n_steps:  # the fit that wrote the checkpoint has done this step
                     continue
                 self.row_map_.require_moderate(X)
                 targets = self._targets(y)
-                numbers = np.arange(first, first + len(y))
+                numbers = np.arange(first_row, first_row + len(y))
                 loss = descent.step(
-                    self._prepared(X, numbers, np.full(len(y), copy)),
+                    self._prepare_rows(X, numbers, np.full(len(y), copy)),
                     targets,
                     descent.memories[step % len(sizes)] if descent.memories else None,
                     weight=None if weigh is None else weigh(y),
@@ -282,14 +282,14 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         return self
 
     def _batches(self, rows: ChunkedRows) -> Iterator[tuple[int, int, Any, np.ndarray]]:
-        """Copy, number of the first row, X and y of batches of consecutive rows, for all passes."""
+        """Yield copy, number of the first row, X and y of each batch of consecutive rows."""
         for k in range(self.n_epochs * self.n_copies):
             for i, block in enumerate(batches(rows, self.batch_size)):
                 assert block.y is not None  # the survey has refused rows without targets
                 yield k % self.n_copies, i * self.batch_size, block.X, block.y
 
     def _configured_descent(self, sizes: list[int]) -> DoublyStochastic:
-        """The descent, with what it keeps for `n_epochs` passes over batches of these sizes."""
+        """The descent, with its memory for `n_epochs` passes over batches of these sizes."""
         n_steps = self.n_epochs * len(sizes)
         if self.average:
             self._descent.average_from = n_steps - max(1, round(self.average * n_steps))
@@ -300,37 +300,37 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         return self._descent
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        first = not hasattr(self, "_descent")
+        is_first = not hasattr(self, "_descent")
         if self.average:
             raise ValueError(
                 f"average is {self.average:g}, but a stream has no last step: "
                 "partial_fit needs average=0"
             )
-        chunk = 1 if first else int(self.n_chunks_) + 1
+        chunk = 1 if is_first else int(self.n_chunks_) + 1
         try:
-            X, y = self._checked(X, y, reset=first)
+            X, y = self._checked(X, y, reset=is_first)
         except ValueError as error:
             row = first_non_finite(X, y)
             if row is None:
                 raise
             raise ValueError(f"chunk {chunk}, row {row + 1}: {error}") from None
         weight = self._weights(X, sample_weight)
-        if first:
+        if is_first:
             if classes is None:
                 self._learn_targets(y, weight)
             else:
                 self._learn_targets(np.asarray(classes), None)
         targets = self._targets(y)
         weight = self._with_class_weights(y, weight)
-        if first:
+        if is_first:
             self._begin(X)
         trace = Trace()
         with trace.phase("step"):
-            n_rows, before = X.shape[0], self._descent.n_rows // self.n_copies
+            n_rows, rows_before = X.shape[0], self._descent.n_rows // self.n_copies
             n = n_rows * self.n_copies
             for batch in np.array_split(np.arange(n), -(-n // self.batch_size)):
                 copies, rows = np.divmod(batch, n_rows)
-                prepared = self._prepared(X[rows], before + rows, copies)
+                prepared = self._prepare_rows(X[rows], rows_before + rows, copies)
                 self._descent.step(
                     prepared,
                     targets[rows],
@@ -346,14 +346,14 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         return in_order(function, tasks, self.n_jobs)
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        several = self.__sklearn_tags__().target_tags.multi_output
+        multi_output = self.__sklearn_tags__().target_tags.multi_output
         X, y = validate_data(
             self,
             X,
             y,
             dtype=[np.float32, np.float64],
-            multi_output=several,
-            y_numeric=several,
+            multi_output=multi_output,
+            y_numeric=multi_output,
             reset=reset,
         )
         if not reset:
@@ -381,10 +381,10 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         )
         self.row_map_.fit(X)
         rng = np.random.RandomState(self.seed_)
-        # The kernel of x with gamma is that of scale x with gamma / scale^power.
+        # The kernel of x with gamma equals the kernel of scale * x with gamma / scale^power.
         family = KERNELS.get(self.kernel, RBF)
-        unit = self.row_map_.scale**family.gamma_power
-        if self.row_map_.changes or unit != 1.0:
+        gamma_unit = self.row_map_.scale**family.gamma_power
+        if self.row_map_.changes or gamma_unit != 1.0:
             sample = rng.choice(X.shape[0], min(SAMPLE, X.shape[0]), replace=False)
             X = self.row_map_(X[np.sort(sample)])
         if self.gamma == "median":
@@ -392,10 +392,10 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         elif self.gamma == "scale":
             scaled_gamma = make_kernel(family.name, X).gamma  # type: ignore[attr-defined]
         elif self.gamma == "auto":
-            scaled_gamma = family.default_gamma(1.0 / X.shape[1]) / unit
+            scaled_gamma = family.default_gamma(1.0 / X.shape[1]) / gamma_unit
         else:
-            scaled_gamma = float(self.gamma) / unit
-        self.gamma_ = scaled_gamma * unit
+            scaled_gamma = float(self.gamma) / gamma_unit
+        self.gamma_ = scaled_gamma * gamma_unit
         self.features_ = seeded_features(
             self.kernel,
             X.shape[1],
@@ -420,7 +420,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         )
         self.n_chunks_ = 0
 
-    def _prepared(self, X: Any, rows: np.ndarray, copies: np.ndarray) -> Any:
+    def _prepare_rows(self, X: Any, rows: np.ndarray, copies: np.ndarray) -> Any:
         """Map copies of rows X : (b, d), given the numbers of rows and copies : (b,)."""
         if self.virtual_ is not None:
             X = X.toarray() if sp.issparse(X) else X
@@ -435,8 +435,8 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         self.n_parameters_ = sum(A.size for A in self._function.coef)
         self.model_bytes_ = 4 * self.n_parameters_ + self.row_map_.nbytes
         axes = 0 if self.row_map_.axes is None else self.row_map_.axes.size
-        blocks = sum(self.features_.multiplications + A.size for A in self._function.coef)
-        self.prediction_flops_ = self.predict_votes * (axes + blocks) / self.n_features_in_
+        multiplications = sum(self.features_.multiplications + A.size for A in self._function.coef)
+        self.prediction_flops_ = self.predict_votes * (axes + multiplications) / self.n_features_in_
         self.timings_ = dict(trace.timings)
 
     @property
@@ -452,7 +452,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                 f"random_state is {self.random_state!r}, should be a whole number with a "
                 "checkpoint, because a continuation needs the same batches"
             )
-        parameters = {k: v for k, v in self.get_params().items() if k not in _NOT_OF_THE_FIT}
+        parameters = {k: v for k, v in self.get_params().items() if k not in _FREE_PARAMS}
         checkpoint = Checkpoint(self.checkpoint, self.checkpoint_s, {**parameters, "data": data})
         state = checkpoint.read()
         if state is not None:
@@ -469,9 +469,9 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         values = np.zeros((X.shape[0], self.n_outputs_))
         for start in range(0, len(values), _PREDICTED_ROWS):
             batch = slice(start, start + _PREDICTED_ROWS)
-            # The same deformations for all rows, so that a value does not depend on other rows.
+            # All rows get the same deformations, so that a value does not depend on other rows.
             rows = np.zeros(len(values[batch]), np.intp)
             for copy in range(self.predict_votes):
-                prepared = self._prepared(X[batch], rows, np.full(len(rows), copy))
+                prepared = self._prepare_rows(X[batch], rows, np.full(len(rows), copy))
                 values[batch] += self._function.values(prepared)
         return values / self.predict_votes

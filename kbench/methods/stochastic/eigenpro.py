@@ -16,8 +16,8 @@ from kbench.solvers.ridge.eigenpro import solve_eigenpro
 from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.validated import NOT_NEGATIVE, choice, integer
 
-# The paper's sample of rows: up to the first number of rows the second, above it the third.
-_MANY_ROWS, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 12_000
+# The paper's sample: 2,000 rows of up to `_MANY_ROWS` rows, and 12,000 of more.
+_MANY_ROWS, _SAMPLE_ROWS, _LARGER_SAMPLE_ROWS = 100_000, 2_000, 12_000
 
 
 @dataclass(eq=False, repr=False)
@@ -31,20 +31,20 @@ class EigenProRidge(RidgeDescent):
     alpha : float or "loo", default="loo"
         As in `RidgeDescent`, or 0 as in the paper, which regularises by `max_iter` alone.
     batch_size : int, default=1024
-        Largest number of rows of a step. The paper's is what fills a GPU; a core is filled by few.
+        Largest number of rows of a step. The paper takes as many as fill a GPU; a core needs fewer.
     subsample_size : int or None, default=None
         s, rows whose kernel matrix has its eigenvectors computed; None is the paper's 2,000 for up
         to 100,000 rows and 12,000 for more.
     n_directions : int or None, default=None
-        q: the eigenvalues above the q-th are lowered to it. None is the largest for which batches
-        of `batch_size` rows are not too large for the kernel.
+        q: the eigenvalues above the q-th are lowered to the q-th. None is the largest q for which
+        batches of `batch_size` rows are not too large for the kernel.
     max_iter : int, default=2000
         Number of steps.
 
     Attributes
     ----------
     step_size_ : float
-        eta of the last step: it is halved, and the descent begins anew, where it diverges.
+        eta of the last step; if the descent diverges, it begins anew with half of eta.
     directions_ : float
         q
 
@@ -72,7 +72,7 @@ class EigenProRidge(RidgeDescent):
         n = len(kernel)
         size = self.subsample_size
         if size is None:
-            size = _SAMPLE if n <= _MANY_ROWS else _LARGER_SAMPLE
+            size = _SAMPLE_ROWS if n <= _MANY_ROWS else _LARGER_SAMPLE_ROWS
         return solve_eigenpro(
             kernel,
             Y,

@@ -18,13 +18,13 @@ from kbench.solvers.ridge.eigenpro3 import solve_eigenpro3
 from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.validated import integer
 
-# Least number of sampled centres for each direction. The paper's code has 10 (5,000 for 500). More
-# leave fewer directions, which take more passes; of 2 eigenvectors are noise, and steps diverge
-# (1,000 centres of cpusmall and kin40k). Set by hand.
+# Least number of sampled centres for each direction. The paper's code has 10 (5,000 for 500). A
+# larger number allows fewer directions, so that more passes follow; with 2 centres per direction
+# the eigenvectors are noise and steps diverge (1,000 centres of cpusmall and kin40k). Set by hand.
 _SAMPLE_PER_DIRECTION = 5
-# Largest number of centres whose kernel matrix is decomposed for the exact projection: O(p^3) time
-# and 8 p^2 bytes, 0.8 GB and about 10 s for 10,000. Set by hand.
-_EXACT = 10_000
+# Largest number p of centres whose kernel matrix is decomposed for the exact projection: O(p^3)
+# time and 8 p^2 bytes, about 10 s and 0.8 GB for 10,000 centres. Set by hand.
+_MAX_EXACT_CENTRES = 10_000
 # Passes of the inexact projection, as in the paper's code.
 _PASSES = 2
 
@@ -49,19 +49,19 @@ class EigenPro3Ridge(RidgeDescent):
     subsample_size : int, default=5000
         s, largest number of centres whose kernel matrix has its eigenvectors computed.
     n_directions : int, default=500
-        Largest q: the eigenvalues above the q-th are lowered to it. It is at most a fifth of the
-        s centres, and smaller where batches are smaller than the critical batch size.
+        Largest q: the eigenvalues above the q-th are lowered to the q-th. q is at most a fifth of
+        the s centres, and smaller if batches are smaller than the critical batch size.
     projection_passes : int or None, default=None
         Passes of EigenPro 2 over the centres in each projection; 0 projects exactly. None is 0 for
         up to 10,000 centres, and 2 for more, as in the paper's code.
     projection_period : int, default=1
-        T, steps between projections. 1 is EigenPro 3; more are EigenPro 4 (arXiv 2411.16658), which
-        saves projections and takes m^2 more kernel values for each step since the last one. Steps
-        of reduced variance are projected at once.
+        T, steps between projections. 1 is EigenPro 3; a larger T is EigenPro 4 (arXiv 2411.16658),
+        which saves projections and takes m^2 more kernel values for each step since the last
+        projection. Steps of reduced variance are projected at once.
     variance_reduction : bool, default=True
         Whether steps have reduced variance (SAGA) once a pass no longer halves the residual, which
-        is ours. False: all steps are the paper's, whose coefficients do not converge where f does
-        not interpolate.
+        is not in the paper. False: all steps are the paper's, whose coefficients converge only if f
+        interpolates the targets.
     tol : float, default=1e-5
         Largest relative residual of the normal equations, with kernel values in float64. It weighs
         the leading eigenvectors most: at 1e-4 the error of the predictions may still fall.
@@ -76,7 +76,7 @@ class EigenPro3Ridge(RidgeDescent):
     n_iter_ : int
         Passes.
     step_size_ : float
-        eta of the last step: it is halved, and the descent begins anew, where it diverges.
+        eta of the last step; if the descent diverges, it begins anew with half of eta.
     batch_size_, directions_ : float
         m and q
 
@@ -120,7 +120,7 @@ class EigenPro3Ridge(RidgeDescent):
         n, p = len(kernel), len(self.centres_)
         n_passes = self.projection_passes
         if n_passes is None:
-            n_passes = 0 if p <= _EXACT else _PASSES
+            n_passes = 0 if p <= _MAX_EXACT_CENTRES else _PASSES
         s = min(self.subsample_size, p)
         return solve_eigenpro3(
             kernel,

@@ -88,9 +88,9 @@ class KernelSDCA(KernelPasses):
         ascend(K, targets.Y[batch], targets.C[batch], alpha, F)
         coef[batch] = alpha * targets.Y[batch]
 
-    def _carried(self, coef: np.ndarray, before: int, n: int) -> np.ndarray:
-        # The bound of the dual variables is 1 / (nu n).
-        return coef * (before / n)
+    def _scaled_stream_coef(self, coef: np.ndarray, n_before: int, n: int) -> np.ndarray:
+        # Dual variables shrink with their bound 1 / (nu n).
+        return coef * (n_before / n)
 
 
 @njit(cache=True)

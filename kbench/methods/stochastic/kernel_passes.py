@@ -77,17 +77,17 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
     def _learn(self, chunk: LabelledChunk) -> None:
         b, m = chunk.Y.shape
         if hasattr(self, "dual_coef_"):
-            kernel, t, before = self._kernel, self.n_iter_, self.n_seen_
-            held, positions = self.dual_coef_.T, self.support_
+            kernel, t, n_before = self._kernel, self.n_iter_, self.n_seen_
+            stream_coef, positions = self.dual_coef_.T, self.support_
             X = appended(self.support_vectors_, chunk.X)
         else:
             kernel = self._make_kernel(chunk.X)
-            t = before = 0
-            X, held, positions = chunk.X, np.zeros((0, m)), np.zeros(0, np.intp)
-        s, n = len(held), before + b
+            t = n_before = 0
+            X, stream_coef, positions = chunk.X, np.zeros((0, m)), np.zeros(0, np.intp)
+        s, n = len(stream_coef), n_before + b
         self._kernel, matrix = kernel, KernelMatrix(kernel, X)
-        coef = np.vstack([self._carried(held, before, n), np.zeros((b, m))])
-        Y = np.vstack([np.where(held >= 0.0, 1.0, -1.0), chunk.Y])
+        coef = np.vstack([self._scaled_stream_coef(stream_coef, n_before, n), np.zeros((b, m))])
+        Y = np.vstack([np.where(stream_coef >= 0.0, 1.0, -1.0), chunk.Y])
         weight = np.concatenate([np.zeros(s), chunk.weight])
         targets = BinaryProblems(X=X, Y=Y, C=weight / (self.nu * n))
         for batch in np.array_split(s + np.arange(b), -(-b // self.batch_size)):
@@ -97,17 +97,17 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
             t += 1
         self._set_machine(matrix, coef)
         self.support_vectors_ = X[self.support_]
-        # Row numbers of the whole stream.
-        self.support_ = np.concatenate([positions, before + np.arange(b)])[self.support_]
+        # Support vectors have the row numbers of the whole stream.
+        self.support_ = np.concatenate([positions, n_before + np.arange(b)])[self.support_]
         self.n_iter_, self.n_seen_ = t, n
         self.model_bytes_ = self._machine.nbytes
 
-    def _carried(self, coef: np.ndarray, before: int, n: int) -> np.ndarray:
-        """Coefficients of `before` rows when a stream has grown to n rows."""
+    def _scaled_stream_coef(self, coef: np.ndarray, n_before: int, n: int) -> np.ndarray:
+        """Coefficients of `n_before` rows when a stream has grown to n rows."""
         return coef
 
     def _set_machine(self, matrix: KernelMatrix, coef: np.ndarray) -> None:
-        """Set the model to that with coefficients coef : (n, m)."""
+        """Set the model with the coefficients coef : (n, m)."""
         self.support_ = np.flatnonzero(coef.any(axis=1))
         self.dual_coef_ = np.ascontiguousarray(coef[self.support_].T)
         dtype = prediction_dtype(matrix, coef[self.support_])

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems
-from kbench.methods.base.dual_svc import DualSVC, Trained
+from kbench.methods.base.dual_svc import DualFit, DualSVC
 from kbench.methods.base.new_rows import appended
 from kbench.methods.base.one_vs_rest import LabelledChunk, StreamClassifier
 from kbench.methods.base.parts import Part
@@ -25,13 +25,13 @@ from kbench.validated import integer
 
 
 class Held(NamedTuple):
-    """What a stream needs of its past: the s rows that are in the expansion of a problem."""
+    """State of a stream: the s rows that are in the expansion of a problem."""
 
     kernel: Kernel
     X: Any  # (s, d) array or CSR
     Y: np.ndarray  # (s, m)
     C: np.ndarray  # (s,)
-    positions: np.ndarray  # (s,) places in the stream
+    positions: np.ndarray  # (s,) positions in the stream
     alpha: np.ndarray  # (s, m)
     gradient: np.ndarray  # (s, m), nan where the row is not in the problem's expansion
 
@@ -39,7 +39,7 @@ class Held(NamedTuple):
     def of(
         problem: KernelProblems, positions: np.ndarray, results: Sequence[BoxDualResult]
     ) -> "Held":
-        """Keep what the expansions hold of a problem whose rows have the places `positions`."""
+        """Keep the rows in the expansions of a problem whose rows have these positions."""
         gradient = np.column_stack([result.gradient for result in results])
         alpha = np.column_stack([result.alpha for result in results])
         rows = np.flatnonzero(np.isfinite(gradient).any(axis=1))
@@ -102,10 +102,10 @@ max_iter, max_time, dtype
     trace as rows are visited.
 
     `partial_fit` visits the rows of a chunk once, in order, without the final solve, in O(b n_sv d)
-    time for b rows, and goes on from the coefficients and gradients of the expansion, also after
-    `fit`; rows of later chunks meet only the rows that are in it. The first chunk determines
+    time for b rows. It continues from the coefficients and gradients of the expansion, also after
+    `fit`; only the rows of the expansion take part in later steps. The first chunk determines
     gamma="scale" and "auto". `epochs`, `max_iter` and `max_time` do not apply, and there is no
-    ConvergenceWarning: `violation_` is that of the expansion.
+    ConvergenceWarning; `violation_` is the violation on the expansion.
 
     References
     ----------
@@ -130,12 +130,12 @@ max_iter, max_time, dtype
 
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
-        "gamma": BoxSVC._parameter_constraints["gamma"],  # rows of a stream are kept as they come
+        "gamma": BoxSVC._parameter_constraints["gamma"],  # rows of a stream stay unscaled
         "epochs": [integer(1)],
         "fit_intercept": ["boolean"],
     }
 
-    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
         rng = check_random_state(self.random_state)
         with trace.phase("solve"):
             results = [
@@ -156,7 +156,7 @@ max_iter, max_time, dtype
             ]
         alpha = np.column_stack([result.alpha for result in results])
         self._held, self.n_seen_ = Held.of(problem, np.arange(len(alpha)), results), len(alpha)
-        return Trained(
+        return DualFit(
             [Part(np.arange(len(alpha)), alpha, results)],
             sum(result.n_iter for result in results),
             intercept=[result.intercept for result in results],
@@ -180,25 +180,25 @@ max_iter, max_time, dtype
         assert not isinstance(self.C, str)
         C = self.C * chunk.weight
         if hasattr(self, "_held"):
-            held, before, n_iter = self._held, self.n_seen_, self.n_iter_
+            state, n_before, n_iter = self._held, self.n_seen_, self.n_iter_
             entries = self.kernel_entries_
-            X, Y, C = appended(held.X, chunk.X), np.vstack([held.Y, chunk.Y]), np.r_[held.C, C]
+            X, Y, C = appended(state.X, chunk.X), np.vstack([state.Y, chunk.Y]), np.r_[state.C, C]
         else:
-            nothing = np.empty((0, m))
+            empty = np.empty((0, m))
             kernel = self._kernel(chunk.X)
-            held = Held(kernel, chunk.X[:0], nothing, C[:0], np.empty(0, int), nothing, nothing)
-            X, Y, before, n_iter, entries = chunk.X, chunk.Y, 0, 0, 0
+            state = Held(kernel, chunk.X[:0], empty, C[:0], np.empty(0, int), empty, empty)
+            X, Y, n_before, n_iter, entries = chunk.X, chunk.Y, 0, 0, 0
         index = (Y[:, 0] > 0).astype(np.intp) if m == 1 else Y.argmax(axis=1)
-        problem = KernelProblems(X, KernelMatrix(held.kernel, X, self.dtype), Y, C, index)
-        new = len(held.C) + np.arange(b)
+        problem = KernelProblems(X, KernelMatrix(state.kernel, X, self.dtype), Y, C, index)
+        new_rows = len(state.C) + np.arange(b)
         results = [
             visit_chunk(
                 problem.kernel,
                 Y[:, j],
                 C,
-                new,
-                np.r_[held.alpha[:, j], np.zeros(b)],
-                np.r_[held.gradient[:, j], np.full(b, np.nan)],
+                new_rows,
+                np.r_[state.alpha[:, j], np.zeros(b)],
+                np.r_[state.gradient[:, j], np.full(b, np.nan)],
                 intercept=self.fit_intercept,
                 tol=self._tolerance,
                 cache_mb=self.cache_mb,
@@ -209,9 +209,9 @@ max_iter, max_time, dtype
         self._describe(problem, alpha, results, [result.intercept for result in results])
         self.n_iter_ += n_iter
         self._machine = self._expansion(problem)(alpha)
-        # Row numbers of the whole stream.
-        positions = np.r_[held.positions, before + np.arange(b)]
+        # Support vectors have the row numbers of the whole stream.
+        positions = np.r_[state.positions, n_before + np.arange(b)]
         self.support_ = positions[self.support_]
-        self._held, self.n_seen_ = Held.of(problem, positions, results), before + b
+        self._held, self.n_seen_ = Held.of(problem, positions, results), n_before + b
         self.kernel_entries_ = entries + problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes

@@ -30,7 +30,7 @@ class MeanLoss(StreamClassifier):
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> BinaryProblems:
         targets = super()._targets(X, y, sample_weight)
-        # The mean is weighted, so that a row that occurs twice counts as one of twice the weight.
+        # The mean is weighted, so that two copies of a row count as one row of twice the weight.
         return targets._replace(C=relative_weights(targets.C) / (self.nu * len(targets.C)))
 
     def _penalty_of_chunks(self, survey: Survey) -> float:
@@ -38,16 +38,15 @@ class MeanLoss(StreamClassifier):
 
 
 # Minimum number of batches if `n_epochs` is not set. At nu = 1e-4 the steps 1 / (nu t) of the 315
-# batches in five passes over 4,000 rows are too long: errors of Pegasos on 2,000 other training
-# rows with 315, 1,260 and 3,150 steps are 17.1, 15.9, 15.6 % (a9a; LinearSVC 15.4), 32.3, 25.0,
-# 25.0 (covtype; 25.7), 25.7, 19.5, 18.5 (letter; 32.1), 7.6, 5.6, 5.1 (cod-rna; 6.2). Set by hand.
+# batches in five passes over 4,000 rows are too long. Errors of Pegasos in % on 2,000 other rows
+# with 315, 1,260 and 3,150 steps (LinearSVC): a9a 17.1, 15.9, 15.6 (15.4), covtype 32.3, 25.0, 25.0
+# (25.7), letter 25.7, 19.5, 18.5 (32.1), cod-rna 7.6, 5.6, 5.1 (6.2). Set by hand.
 _MIN_STEPS = 2000
 
 
 def passes(n: int, batch_size: int, n_epochs: int | None, min_passes: int) -> int:
-    """Number of passes over n rows: `n_epochs`, or if that is None, `min_passes` or more, until
-    2,000 batches are done.
-    """
+    """Number of passes over n rows: `n_epochs`, or if that is None, the least number that is at
+    least `min_passes` and has 2,000 batches."""
     if n_epochs is not None:
         return n_epochs
     return max(min_passes, -(-_MIN_STEPS // -(-n // batch_size)))

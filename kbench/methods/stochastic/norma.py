@@ -1,7 +1,7 @@
 """NORMA: kernel machines by stochastic gradient descent in function space.
 
 Kivinen, Smola and Williamson, "Online Learning with Kernels" (IEEE Transactions on Signal
-Processing 52, 2004), section II, by batches of b rows:
+Processing 52, 2004), section II, with batches of b rows:
 
     f <- (1 - eta_t nu) f - (eta_t / b) sum_i l'(f(x_i), y_i) k(x_i, .),    eta_t = theta / (nu t)
 """

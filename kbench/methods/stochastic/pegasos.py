@@ -29,8 +29,8 @@ from kbench.validated import fit_context, integer
 
 # Least number of rows on which the features of rows in chunks are chosen: their variance gives
 # gamma="scale", and landmarks are drawn from them. Set by hand.
-_SAMPLE = 10_000
-# Passes where `n_epochs` is not set, and more over few rows. Set by hand.
+_SAMPLE_ROWS = 10_000
+# Passes if `n_epochs` is not set; few rows get more (`mean_loss.passes`). Set by hand.
 _EPOCHS = 5
 
 
@@ -44,7 +44,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     Parameters
     ----------
     n_components : int, default=256
-        Number of features; for Nystrom, of landmarks.
+        Number of features, which is the number of landmarks for "nystrom".
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
     batch_size : int, default=64
@@ -77,9 +77,9 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
 
     Notes
     -----
-    O(n r (d + m)) time for r features and a pass; features of one batch in memory. `partial_fit`
-    takes a step on each batch of a chunk; the first chunk determines the features: width and
-    landmarks.
+    O(n r (d + m)) time for r features and a pass; memory holds the features of one batch.
+    `partial_fit` takes a step on each batch of a chunk; the first chunk determines the width and
+    the landmarks of the features.
 
     Examples
     --------
@@ -170,7 +170,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         feature_map = self._feature_map(rng.randint(2**31))
         with trace.phase("survey"):
             targets = ClassTargets()
-            survey = Survey(rows, targets, max(_SAMPLE, self.n_components), rng.randint(2**31))
+            survey = Survey(rows, targets, max(_SAMPLE_ROWS, self.n_components), rng.randint(2**31))
             weights = targets.weights(self.class_weight)
         self.classes_, self.n_features_in_ = targets.classes, rows.n_features
         with trace.phase("cluster"):
@@ -217,7 +217,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
             coef /= np.maximum(norms, 1.0)
 
     def _learn(self, chunk: LabelledChunk) -> None:
-        coef, t = self._begin_or_go_on(chunk), getattr(self, "n_iter_", 0)
+        coef, t = self._stream_coef(chunk), getattr(self, "n_iter_", 0)
         for batch in np.array_split(np.arange(len(chunk.Y)), -(-len(chunk.Y) // self.batch_size)):
             t += 1
             self._step(t, chunk.X[batch], chunk.Y[batch], chunk.weight[batch], coef)

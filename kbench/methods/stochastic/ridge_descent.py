@@ -1,7 +1,7 @@
 """Common part of the estimators that solve full kernel ridge regression by randomised steps.
 
-They solve the system of `KernelRidge`, (K + alpha I) c = y, without a factorisation: each step
-takes the kernel values of some rows with all rows, and memory is O(n).
+The estimators solve the system of `KernelRidge`, (K + alpha I) c = y, without a factorisation: each
+step takes the kernel values of some rows with all rows, and memory is O(n).
 """
 
 from abc import abstractmethod
@@ -29,7 +29,7 @@ class RidgeDescent(KernelRidgeEstimator):
     ----------
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
-        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
+        "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
     tol : float, default=1e-4
@@ -50,8 +50,8 @@ class RidgeDescent(KernelRidgeEstimator):
     residual_ : (m,) float64
         Relative residual of each target; `DescentResult` says at which rows.
     converged_ : bool
-        Whether all are at most `tol`. If not, the coefficients are the best multiple of the last
-        ones, and a ConvergenceWarning says so.
+        Whether all residuals are at most `tol`. If not, the coefficients are the best multiple of
+        the last coefficients, with a ConvergenceWarning.
     kernel_entries_ : int
     n_parameters_ : int
         Numbers of the rows and of the coefficients.
@@ -74,10 +74,10 @@ class RidgeDescent(KernelRidgeEstimator):
 
     @abstractmethod
     def _descend(self, kernel: KernelMatrix, Y: np.ndarray, **limits: Any) -> DescentResult:
-        """Solve the system; `limits` are the last arguments of the solvers, from `tol` on."""
+        """Solve the system; `limits` are the solvers' arguments from `tol` on."""
 
     def _centres(self, n: int, rng: np.random.RandomState) -> np.ndarray:
-        """The rows whose coefficients are the solution: all n, unless a subclass draws fewer."""
+        """The rows with coefficients: all n rows, unless a subclass draws fewer."""
         return np.arange(n)
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:

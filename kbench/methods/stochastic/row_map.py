@@ -14,13 +14,11 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels.origin import origin_of
 
 _DENSE_COLUMNS = 4096  # CSR batches up to this width become dense; set by hand
-_SAMPLE = 100_000  # rows from which the axes are computed; set by hand
+_AXES_ROWS = 100_000  # rows from which the axes are computed; set by hand
 _BATCH = 8192  # rows mapped at a time: memory against the overhead of a call; set by hand
-# Largest magnitude of a feature: sums of its products with frequencies stay in float32's range.
-# Guard.
+# Guard: largest magnitude of a feature, whose products with frequencies sum to float32's range.
 _LARGEST_FEATURE = 1e15
-# Rows of smaller magnitude are scaled up, because squares of their float32 values would underflow.
-# Guard.
+# Guard: rows of smaller magnitude are scaled up, because their float32 squares would underflow.
 _SMALLEST_FEATURE = 1e-10
 
 
@@ -66,10 +64,10 @@ class RowMap:
                     f"pca_components is {self.pca_components}, should be at most the number of "
                     f"features, {d}"
                 )
-            sample = X[:: max(1, -(-n // _SAMPLE))]
+            sample = X[:: max(1, -(-n // _AXES_ROWS))]
             moments = np.zeros((d, d))
             for start in range(0, sample.shape[0], _BATCH):
-                rows = self._unit(_dense(sample[start : start + _BATCH], self.scale))
+                rows = self._normalise(_dense(sample[start : start + _BATCH], self.scale))
                 moments += matmul(rows.T, rows)
             leading = (d - self.pca_components, d - 1)
             _, axes = scipy.linalg.eigh(moments, subset_by_index=leading)
@@ -96,7 +94,7 @@ class RowMap:
         return np.ascontiguousarray(self._map(X) - self.centre, np.float32)
 
     def require_moderate(self, X: Any) -> float:
-        """The largest magnitude in rows X; a ValueError if it is above 1e15 after scaling."""
+        """Return the largest magnitude in rows X; raise a ValueError above 1e15 after scaling."""
         largest = float(max(X.max(), -X.min())) if X.shape[0] else 0.0
         bound = _LARGEST_FEATURE / self.scale
         if largest > bound:
@@ -113,10 +111,10 @@ class RowMap:
         return self.unit_norm or self.axes is not None
 
     def _map(self, X: Any) -> np.ndarray:
-        X = self._unit(_dense(X, self.scale))
+        X = self._normalise(_dense(X, self.scale))
         return X if self.axes is None else matmul(X, self.axes)
 
-    def _unit(self, X: np.ndarray) -> np.ndarray:
+    def _normalise(self, X: np.ndarray) -> np.ndarray:
         if not self.unit_norm:
             return X
         norms = np.linalg.norm(X, axis=1, keepdims=True)

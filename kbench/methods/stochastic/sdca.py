@@ -41,15 +41,15 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
         As in `KernelSVC`; it is checked between passes.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=1e-3
-        The fit ends when max PG - min PG, of the projected gradient PG of the dual with C = 1 /
-        (nu n), is below it.
+        The fit ends when max PG - min PG is below `tol` for the projected gradient PG of the dual
+        with C = 1 / (nu n).
     kernel : str, default="rbf"
         A kernel of `kbench.kernels.KERNELS` that has a spectrum.
     gamma : float or {"scale", "auto"}, default="scale"
     class_weight, probability
         As in `KernelSVC`.
     memory_mb : float, default=4096.0
-        Largest memory for features, in MiB; larger ones are computed again in every pass.
+        Largest memory for features, in MiB; features that take more are computed in every pass.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -60,9 +60,9 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
 
     Notes
     -----
-    Each step uses the result of the steps before it, so that it cannot overshoot. A pass with r
-    features takes O(n r (d + 1)) time. 256 random features of several hundred columns approximate
-    the kernel poorly.
+    Each step uses the result of earlier steps, so that it cannot overshoot. A pass with r
+    features takes O(n r (d + 1)) time. 256 random features approximate the kernel of rows with
+    several hundred columns poorly.
     `partial_fit` takes an exact dual step at each row of a chunk. The bound of the dual variables
     is 1 / (nu n) for n rows so far, so the variables of earlier rows shrink as n grows. The first
     chunk determines the kernel's width and the landmarks.
@@ -103,9 +103,9 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         return super()._chunk(X, y, classes, sample_weight)
 
     def _learn(self, chunk: LabelledChunk) -> None:
-        w, before = self._begin_or_go_on(chunk), getattr(self, "n_seen_", 0)
-        n = before + len(chunk.Y)
-        w *= before / n  # all dual variables shrink with their bound 1 / (nu n)
+        w, n_before = self._stream_coef(chunk), getattr(self, "n_seen_", 0)
+        n = n_before + len(chunk.Y)
+        w *= n_before / n  # all dual variables shrink with their bound 1 / (nu n)
         for start in range(0, len(chunk.Y), _STREAM_ROWS):
             rows = slice(start, start + _STREAM_ROWS)
             Y, C = chunk.Y[rows], chunk.weight[rows] / (self.nu * n)

@@ -29,8 +29,8 @@ class SDDRidge(RidgeDescent):
     batch_size : int, default=512
         Largest number of rows of a step.
     step_size : float or None, default=None
-        beta n of the paper, which tries 1, 5, 10, 50, ... None is the largest that momentum and
-        kernel matrix allow, from the largest eigenvalue of 512 rows.
+        beta n of the paper, which tries 1, 5, 10, 50, ... None is the largest step size that
+        momentum and kernel matrix allow, from the largest eigenvalue of 512 rows.
     momentum : float, default=0.9
     averaging : float or None, default=None
         Weight r of the last coefficients in their geometric average, which is the model; None is
@@ -41,7 +41,7 @@ class SDDRidge(RidgeDescent):
     Attributes
     ----------
     step_size_ : float
-        That of the last step: it is halved, and the descent begins anew, where it diverges.
+        Step size of the last step; if the descent diverges, it begins anew with half of it.
 
     Notes
     -----

@@ -13,7 +13,7 @@ is the row itself.
     coulomb  molecules with their atoms in another order: sorted by the norms of the rows of the
              Coulomb matrix plus normal noise (Montavon et al., "Learning Invariant Representations
              of Molecules for Atomization Energy Prediction", NIPS 2012). Rows of zeros, which
-             stand for no atom, stay last
+             pad small molecules, stay last
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ from kbench.approximation.seeded.convolution_blocks import image_shape
 
 # Stream of random numbers, distinct from those of features and of the choice of blocks.
 _STREAM = np.uint64(1 << 19)
-# Distance between the counters of two copies of a row: more than a training set has rows.
-_COPIES = 1 << 40
+# Distance between the counters of two copies of a row; it exceeds the rows of any training set.
+_COPY_STRIDE = 1 << 40
 _GRID = 5  # points along a side of the grid of displacements; set by hand
 
 
@@ -63,12 +63,12 @@ class VirtualExamples:
         Returns (b, d) float32.
         """
         out = np.array(X, np.float32, order="C")
-        changed = np.flatnonzero(copies)
-        if len(changed):
-            counters = (rows[changed] + copies[changed] * _COPIES).astype(np.uint64)
+        copied = np.flatnonzero(copies)
+        if len(copied):
+            counters = (rows[copied] + copies[copied] * _COPY_STRIDE).astype(np.uint64)
             make, side = _MAKERS[self.kind], _side(self.kind, X.shape[1])
-            out[changed] = make(
-                out[changed], counters, np.uint64(self.seed), np.float32(self.size), side
+            out[copied] = make(
+                out[copied], counters, np.uint64(self.seed), np.float32(self.size), side
             )
         return out
 

@@ -146,9 +146,9 @@ def test_copies_of_rows_are_passes_of_the_stream():
     copies = []
 
     class Noted(DoublySGDRegressor):
-        def _prepared(self, X, rows, copy):
+        def _prepare_rows(self, X, rows, copy):
             copies.append((rows[0], copy[0]))
-            return super()._prepared(X, rows, copy)
+            return super()._prepare_rows(X, rows, copy)
 
     model = Noted(block_size=32, batch_size=300, gamma=0.3, virtual="shifts", n_copies=2)
     found = model.set_params(random_state=0).fit(chunked(X, y))

@@ -29,7 +29,7 @@ from kbench.methods import (
     PegasosClassifier,
 )
 from kbench.methods.base.survey import ClassTargets, Survey
-from kbench.methods.divide.early_svc_chunks import seed_of
+from kbench.methods.divide.early_svc_chunks import cluster_seed
 from kbench.prediction import load_model, save_model
 from kbench.prediction.packed_machines import MachineWriter
 from kbench.trace import Trace
@@ -77,7 +77,7 @@ def test_each_machine_is_that_of_one_cluster_in_memory(n_classes, storage):
     assert len(np.unique(labels)) == found.n_clusters_ == 6
     for cluster in range(6):
         own = np.flatnonzero(labels == cluster)
-        twin = model(1, random_state=seed_of(seed, cluster))
+        twin = model(1, random_state=cluster_seed(seed, cluster))
         if len(np.unique(y[own])) < n_classes:
             continue  # alone, these rows are another problem
         alone = twin.fit(X[own], y[own])
@@ -191,7 +191,7 @@ def test_a_cluster_too_large_for_the_memory_is_divided(data):
     values = found.decision_function(X)
     for cluster in (0, found.n_clusters_ - 1):
         own = np.flatnonzero(labels == cluster)
-        alone = model(1, random_state=seed_of(seed, cluster)).fit(X[own], y[own])
+        alone = model(1, random_state=cluster_seed(seed, cluster)).fit(X[own], y[own])
         np.testing.assert_array_equal(values[own], alone.decision_function(X[own]))
 
 
