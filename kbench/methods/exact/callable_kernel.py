@@ -1,8 +1,8 @@
 """Kernels that are functions of rows, called as scikit-learn calls them: with all training rows.
 
-`SVC` calls a function once with all rows of `fit`, and once with the new rows and the fitted ones.
-A kernel may use that: one that is centred at the training rows is wrong between a few of them. The
-rows are passed as they are, arrays, CSR, lists or texts, and the values may be sparse.
+`SVC` calls a function once with all rows of `fit`, and once with the new rows and the fitted rows.
+Some kernels rely on that: a kernel centred at the training rows is wrong between a few of them. The
+rows are passed unchanged, as arrays, CSR, lists or texts, and the values may be sparse.
 """
 
 from dataclasses import dataclass, field
@@ -30,8 +30,8 @@ from kbench.methods.base.widths import scaled_rows, with_widths
 from kbench.prediction.flops import expansion_flops
 from kbench.validated import NOT_NEGATIVE, usual
 
-# Bytes of kernel values of one call, where not all fit into `cache_size`: the calls are few, and
-# the values pass. Set by hand.
+# Bytes of kernel values of one call if not all values fit into `cache_size`: more bytes take more
+# memory, fewer take more calls. Set by hand.
 _CALL_BYTES = 2**26
 
 
@@ -53,7 +53,7 @@ def kernel_values(function: Any, A: Any, B: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class NumberedRows:
-    """Some of the rows of `fit`, by their numbers."""
+    """A subset of the rows of `fit`, by their numbers."""
 
     ids: np.ndarray
 
@@ -71,9 +71,9 @@ class NumberedRows:
 
 @dataclass(frozen=True)
 class WholeRowsKernel(Kernel):
-    """Values of a function between the rows of `fit`, each call with all of them on one side.
+    """Values of a function between the rows of `fit`; each call has all rows on one side.
 
-    Values of a few columns therefore cost as many as those of all.
+    A few columns therefore cost as many values as all columns.
     """
 
     function: Any
@@ -86,7 +86,7 @@ class WholeRowsKernel(Kernel):
         return self.rows(X)
 
     def _blocks(self, A: NumberedRows) -> Any:
-        """Slices of A with their values against all rows."""
+        """Yield slices of A and their values against all rows."""
         n = _num_samples(self.X)
         step = max(1, _CALL_BYTES // (8 * n))
         for start in range(0, len(A.ids), step):
@@ -172,13 +172,13 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         return X, y
 
     def _warn(self, reasons: set[str]) -> None:
-        """Warn of the reasons of stops other than "tol"."""
+        """Warn of stops for other reasons than "tol"."""
         warn_of_limits(reasons, self, self.tol, self.max_iter)
 
     def _training_values(self, X: Any) -> tuple[Any, bool]:
         """All kernel values (n, n) of the function, and whether they fit into `cache_size`.
 
-        If they do not, the rows themselves, for `WholeRowsKernel`.
+        If they do not fit, returns the rows X, for `WholeRowsKernel`.
         """
         n = _num_samples(X)
         self._fit_rows = X
@@ -187,7 +187,7 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         return X, False
 
     def _training_kernel(self, X: Any) -> tuple[Any, Kernel]:
-        """What the solvers take for rows X, and the kernel function of it; sets `_gamma`."""
+        """The rows or values that solvers take for rows X, and their kernel; sets `_gamma`."""
         X = scaled_rows(self, X)
         if callable(self.kernel):
             X, fits = self._training_values(X)
@@ -200,12 +200,12 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         return X, kernel
 
     def _new_values(self, X: Any) -> np.ndarray:
-        """Kernel values between new rows and the fitted ones; (u, n)."""
+        """Kernel values between new rows and the fitted rows; (u, n)."""
         check_is_fitted(self)
         return kernel_values(self.kernel, X, self._fit_rows)
 
     def _row_blocks(self, X: Any) -> list[Any]:
-        """New rows in blocks whose kernel values fit into `cache_size`; mostly one."""
+        """New rows in blocks whose kernel values fit into `cache_size`; mostly one block."""
         u, n = _num_samples(X), _num_samples(self._fit_rows)
         step = max(1, int(self.cache_size * 2**20) // (8 * n))
         if u <= step:

@@ -1,4 +1,4 @@
-"""Base of the regressions that are solved by the exact dual."""
+"""Base of the regressions that solve the exact dual."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -16,12 +16,12 @@ from kbench.validated import fit_context, require_target_range
 
 
 class DualRegression(RegressorMixin, ExactDual):
-    """Base of regressions of one function, or a few.
+    """Base of regressions that fit one or a few functions.
 
-    A subclass has the parameters C and fit_intercept beside those of `ExactDual`, and `_duals`.
+    A subclass has `_duals`, and the parameters C and fit_intercept besides those of `ExactDual`.
     """
 
-    # True in the place of `SVR`: `fit` sees rows of weight 0, and takes negative weights for 0.
+    # True for classes that replace `SVR`: `fit` sees rows of weight 0; negative weights count as 0.
     sees_unweighted_rows: ClassVar[bool] = False
 
     C: float

@@ -1,4 +1,4 @@
-"""Base of the estimators of one function, or a few, by duals over all training rows."""
+"""Base of the estimators that fit one or a few functions by duals over all training rows."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -28,9 +28,9 @@ from kbench.solvers.small import MAX_POINTS_OF_REGRESSION, StepLimits, is_small,
 from kbench.solvers.stopped import least_loss_intercept
 from kbench.trace import Deadline, Trace
 
-# Largest violation, as a fraction of the range of the targets, that decides between the intercepts
-# of a constant function. Set by hand.
-_TIGHT = 0.1
+# A constant function keeps the solver's intercept up to this violation, as a fraction of the range
+# of the targets, and gets the intercept of least loss above it. Set by hand.
+_MAX_VIOLATION = 0.1
 
 
 class DualSolution(NamedTuple):
@@ -47,7 +47,7 @@ class DualSolution(NamedTuple):
 
     @classmethod
     def of(cls, result: Any, interior: int = 0) -> "DualSolution":
-        """What a solver has returned."""
+        """Make a solution of a solver's result."""
         fields = {name: getattr(result, name) for name in cls._fields if name != "interior"}
         return cls(**fields, interior=interior)
 
@@ -59,8 +59,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
 
     and whose functions are the kernel expansions K b + intercept.
 
-    A subclass has `fit`, which calls `_fit_duals`, and the name of scikit-learn's class in whose
-    place it is as `_peer`.
+    A subclass has `fit`, which calls `_fit_duals`, and in `_peer` the name of the scikit-learn
+    class that it replaces.
     """
 
     _peer: ClassVar[str]
@@ -76,16 +76,16 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         start: np.ndarray | None = None,
         unit: float = 1.0,
     ) -> set[str]:
-        """Solve the duals, of equal epsilon, and set what describes and predicts the functions.
+        """Solve the duals, of equal epsilon, and set the fitted attributes.
 
         X : (n, d) checked rows
         coupled : whether the functions have intercepts
         start : (n,) coefficients within the bounds that have the sum s; None: 0
-        unit : What `tol` is a multiple of
+        unit : `tol` is a multiple of this violation
 
-        Returns the reasons of the stops other than "tol".
+        Returns the stop reasons except "tol".
         """
-        given = X
+        fit_X = X
         with trace.phase("prepare"):
             X, kernel = self._training_kernel(X)
         with trace.phase("solve"):
@@ -98,9 +98,9 @@ class ExactDual(CountedPrediction, TakesAnyRows):
                 solutions = [_with_best_constant(solution, dual) for solution, dual in pairs]
             self._set_solutions(solutions, coupled)
         with trace.phase("prepare"):
-            self._set_machine(given, X, kernel, matrix)
+            self._set_machine(fit_X, X, kernel, matrix)
         if callable(self.kernel) and isinstance(kernel, Precomputed):
-            self.kernel_entries_ = X.shape[0] ** 2  # once, before they were used
+            self.kernel_entries_ = X.shape[0] ** 2  # all were computed in advance
         self.timings_ = dict(trace.timings)
         if self.verbose:
             print(
@@ -140,12 +140,12 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             try:
                 solutions = self._solve_small(X, kernel, duals, limits, start, total)
             except KernelRangeError:
-                # Its rows are float32; the other solver's need not be.
+                # The small-problem solver has float32 rows; the other solver may have float64.
                 if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
                     raise
         elif interior.takes(n):
             optima = [interior.solve_by_rank(dual) for dual in duals]
-            solutions = [None if result is None else _of_interior(result) for result in optima]
+            solutions = [None if result is None else _to_solution(result) for result in optima]
         if None not in solutions:
             return solutions, None  # type: ignore[return-value]
         matrix = KernelMatrix(kernel, X, self.dtype)
@@ -169,14 +169,14 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             self.kernel_entries_ += result.kernel_entries
             return result
 
-        def solved(dual: Dual) -> DualSolution:
+        def solve_dual(dual: Dual) -> DualSolution:
             result = interior.bounded(dual, self.max_iter, lambda steps: solve_large(dual, steps))
             if isinstance(result, InteriorResult):
-                return _of_interior(result)
+                return _to_solution(result)
             return DualSolution.of(result)
 
         return [
-            solved(dual) if solution is None else solution
+            solve_dual(dual) if solution is None else solution
             for dual, solution in zip(duals, solutions, strict=True)
         ], matrix
 
@@ -189,7 +189,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         start: np.ndarray | None,
         total: float,
     ) -> list[DualSolution | None]:
-        """Solve by the small-problem solver; None where its precision does not suffice."""
+        """Solve by the small-problem solver; None for a dual whose precision does not suffice."""
         rows = small_rows(kernel, X, np.arange(len(duals[0].rows)))
         z, lower, upper = (
             np.array([getattr(dual, name) for dual in duals]) for name in ("z", "lower", "upper")
@@ -200,8 +200,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         )
         self.kernel_entries_ += result.kernel_entries
         columns = [getattr(result, name) for name in DualSolution._fields]
-        each = [DualSolution(*values) for values in zip(*columns, strict=True)]
-        return [None if solution.stop_reason == "precision" else solution for solution in each]
+        solutions = [DualSolution(*values) for values in zip(*columns, strict=True)]
+        return [None if solution.stop_reason == "precision" else solution for solution in solutions]
 
     def _set_solutions(self, solutions: Sequence[DualSolution], coupled: bool) -> None:
         coef = np.array([solution.coef for solution in solutions])
@@ -221,14 +221,14 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         if iterations:
             self.notes_ = (interior_note(len(iterations), len(solutions), sum(iterations)),)
 
-    def _set_machine(self, given: Any, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
-        """Set what predicts.
+    def _set_machine(self, fit_X: Any, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
+        """Set the machine and the support vectors.
 
-        given : the rows of `fit`, of which X is what the solvers take
-        matrix : of the large-problem solver, if that solved a problem
+        fit_X : the rows of `fit`; X : the rows as the solvers take them
+        matrix : the large-problem solver's, if it solved a problem
         """
         no_rows = isinstance(kernel, Precomputed | WholeRowsKernel)
-        self.support_vectors_ = np.empty((0, 0)) if no_rows else given[self.support_]
+        self.support_vectors_ = np.empty((0, 0)) if no_rows else fit_X[self.support_]
         rows = self._fit_rows if callable(self.kernel) else X
         self.shape_fit_ = rows.shape if hasattr(rows, "shape") else (len(rows),)
         coef = self.dual_coef_
@@ -258,13 +258,13 @@ class ExactDual(CountedPrediction, TakesAnyRows):
 
 
 def _with_best_constant(solution: DualSolution, dual: Dual) -> DualSolution:
-    """The solution; if a loose `tol` has ended it without a support vector, with the intercept of
-    least loss: the usual one, the middle between the extreme targets, depends on two rows."""
-    if solution.coef.any() or solution.violation <= _TIGHT * np.ptp(dual.z):
+    """The solution, with the intercept of least loss if a loose `tol` left no support vector: the
+    usual intercept, the middle between the extreme targets, depends on two rows."""
+    if solution.coef.any() or solution.violation <= _MAX_VIOLATION * np.ptp(dual.z):
         return solution
     constant = least_loss_intercept(dual.z, dual.lower, dual.upper, dual.epsilon)
     return solution._replace(intercept=constant)
 
 
-def _of_interior(result: InteriorResult) -> DualSolution:
+def _to_solution(result: InteriorResult) -> DualSolution:
     return DualSolution.of(result, max(1, result.n_iter))

@@ -1,4 +1,4 @@
-"""Base of the support vector classifiers that replace the ones of `sklearn.svm`."""
+"""Base of the support vector classifiers that replace those of `sklearn.svm`."""
 
 import itertools
 from abc import abstractmethod
@@ -28,10 +28,10 @@ from kbench.validated import choice, fit_context, usual
 
 
 class ExactSVC(TakesAnyRows, BoxSVC):
-    """Base of classifiers that solve exact duals of two classes: each of several against each, or,
-    where `multi_class` is "ovr", each against the rest.
+    """Base of classifiers that solve exact duals of two classes: of each pair of classes or, with
+    multi_class="ovr", of each class against the rest.
 
-    A subclass has `_solve`, and the name of scikit-learn's class in whose place it is as `_peer`.
+    A subclass has `_solve`, and in `_peer` the name of the scikit-learn class that it replaces.
     """
 
     _peer: ClassVar[str]
@@ -45,7 +45,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
 
     decision_function_shape: str
     break_ties: bool
-    # Parameters of `KernelSVC`; the problems of other classes have no choice.
+    # `KernelSVC` has these as parameters; in other subclasses the values are fixed.
     multi_class: str = "ovo"
     fit_intercept: bool = True
     warm_start: bool = False
@@ -80,7 +80,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             dataframe.
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row; a weight of 2 is the row twice, 0 or less the row left out.
+            Multiplies C row by row; a weight of 2 equals two copies; 0 or less omits the row.
         trace : Trace, optional
             Receives the phases, and objective and violation while problems are solved.
 
@@ -109,11 +109,11 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         with trace.phase("prepare"):
             self._set_solution(data, solution, matrix)
             if has_widths(self.gamma):
-                self.support_vectors_ = X[self.support_]  # as they were before they were scaled
+                self.support_vectors_ = X[self.support_]  # before the widths scaled them
             entries = 0 if matrix is None else matrix.n_entries
             self.kernel_entries_ = entries + solution.small_entries
             if callable(self.kernel) and isinstance(data.kernel, Precomputed):
-                self.kernel_entries_ = len(index) ** 2  # once, before they were used
+                self.kernel_entries_ = len(index) ** 2  # all were computed in advance
             self.class_weight_ = np.ones(len(self.classes_))
             if self.class_weight is not None:
                 self.class_weight_ = class_weights(
@@ -121,13 +121,13 @@ class ExactSVC(TakesAnyRows, BoxSVC):
                 )
         self.timings_ = dict(trace.timings)
         self._keep(data, solution)
-        # The further fits start afresh, with the width of this one.
-        others: dict[str, Any] = {"verbose": False}
+        # The fits for probabilities start afresh, with the kernel width of this fit.
+        overrides: dict[str, Any] = {"verbose": False}
         if not has_widths(self.gamma):
-            others["gamma"] = getattr(data.kernel, "gamma", self.gamma)
+            overrides["gamma"] = getattr(data.kernel, "gamma", self.gamma)
         if self.warm_start:
-            others["warm_start"] = False
-        self._calibrate(X, y, sample_weight, trace, deadline, **others)
+            overrides["warm_start"] = False
+        self._calibrate(X, y, sample_weight, trace, deadline, **overrides)
         if self.verbose:
             print(
                 f"{type(self).__name__}: {len(solution.reasons)} problems, "
@@ -144,7 +144,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         """Solutions of all problems, and the matrix of the large-problem solver, if used."""
 
     def _keep(self, data: Data, solution: Solution) -> None:
-        """Keep what the next fit can begin at."""
+        """Keep the solution from which the next fit can start."""
 
     def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
         """The training set with its kernel."""
@@ -256,14 +256,14 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     def to_sklearn(self) -> Any:
         """A fitted estimator of scikit-learn with this solution, for programs that know its class.
 
-        It adds in float64, so that its values equal the ones of this model up to rounding.
+        The estimator sums in float64, so that its values equal this model's up to rounding.
 
         Raises
         ------
         NotFittedError
         ValueError
-            The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed"),
-            or several classes are one against the rest.
+            The kernel is not "linear", "poly", "rbf", "sigmoid" or "precomputed", those of LIBSVM,
+            or several classes are solved one against the rest.
         """
         check_is_fitted(self, msg=NOT_FITTED.format(self._peer))
         if self._normals is not None:
@@ -271,8 +271,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
                 "KernelSVC.to_sklearn: a fit to rows in chunks keeps the hyperplanes `coef_`, not "
                 "the support vectors of which SVC consists"
             )
-        two = len(self.classes_) == 2
-        if not (two or self._takes_pairs):
+        is_binary = len(self.classes_) == 2
+        if not (is_binary or self._takes_pairs):
             raise ValueError(
                 "KernelSVC.to_sklearn: several classes are solved one against the rest; SVC takes "
                 "them by pairs, as multi_class='ovo' and fit_intercept=True do"
@@ -280,7 +280,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         import sklearn.svm  # imports scipy.stats, half a second
 
         peer = getattr(sklearn.svm, self._peer)
-        return fitted_peer(peer, self, self.n_support_, -1.0 if two else 1.0)
+        return fitted_peer(peer, self, self.n_support_, -1.0 if is_binary else 1.0)
 
     @property
     def coef_(self) -> Any:
@@ -292,8 +292,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             return read_only(self._normals.copy())
         if not self._takes_pairs:
             return read_only(matmul(self.dual_coef_, self.support_vectors_))
-        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
-        spans = [slice(a, b) for a, b in itertools.pairwise(ends)]
+        offsets = np.concatenate([[0], np.cumsum(self.n_support_)])
+        spans = [slice(a, b) for a, b in itertools.pairwise(offsets)]
         V, coef = self.support_vectors_, self.dual_coef_
         coef = coef.toarray() if sp.issparse(coef) else coef
         normals = [

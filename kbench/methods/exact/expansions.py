@@ -26,13 +26,13 @@ from kbench.prediction.pairs import (
 )
 from kbench.solvers.small import GaussianRows, MatrixRows
 
-# CSR rows with at most this many entries, zeros included, are made dense: 64 MiB of float64. Dense
-# rows have the faster code; the limit bounds their memory. Set by hand.
+# CSR rows with at most this many entries, zeros included, are made dense: 64 MiB of float64. Code
+# for dense rows is faster; the limit bounds their memory. Set by hand.
 _DENSE_ENTRIES = 2**23
-# Largest rounding error of a value, in units of the margin of pairs of classes, else of `unit`: if
-# float32 may have a larger one, prediction computes in float64, which takes twice the time. For
-# pairs only the sign of the value counts, and at 1e-3 few data sets need float64. Other values are
-# returned to the user, and 1e-5 keeps them equal for batches of any size; set by hand.
+# Largest rounding error of a value, in units of the margin for pairs of classes and of `unit` for
+# other functions: if float32 may exceed it, prediction computes in float64, which takes twice the
+# time. For pairs only the sign of the value counts, and at 1e-3 few data sets need float64. Other
+# values are returned to the user, and 1e-5 keeps them equal for batches of any size. Set by hand.
 _PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
 
 
@@ -60,7 +60,7 @@ def shared_expansion(
 ) -> KernelExpansion | SharedExpansion:
     """The functions sum_i coef_i k(x_i, .) of the rows `support` of X; coef : (m, s).
 
-    matrix : the kernel matrix of the large-problem solver; None after the small-problem one.
+    matrix : the kernel matrix of the large-problem solver; None after the small-problem solver.
     """
     if matrix is None:
         error = _VALUE_ERROR

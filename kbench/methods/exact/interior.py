@@ -1,7 +1,7 @@
-"""Binary problems and regressions that the interior-point method solves: by rank, or after a while.
+"""Choice of the interior-point method for duals: at once by rank, or after many steps.
 
-The kernel's explicit map is used at once where counted work says so (`solve_by_rank`). The
-large-problem solver has no bound on its steps. Where it gets a small problem, because there is no
+The kernel's explicit map is used at once if the counted work is less (`solve_by_rank`). The
+large-problem solver has no bound on its steps. If it gets a small problem, because there is no
 intercept or most columns have two values, it stops after as many steps as the interior-point method
 costs (`bounded`), as the small-problem solver does.
 """
@@ -63,7 +63,7 @@ class Interior:
         # Centring changes K b, unless the coefficients sum to 0.
         self._total, self._centred = total, coupled and total == 0.0
         self._deadline, self._trace = deadline, trace
-        self._whole: LowRank | None = None
+        self._full_map: LowRank | None = None
 
     def takes(self, n: int) -> bool:
         """Whether n of the rows are solved on the kernel's explicit map at once."""
@@ -71,7 +71,7 @@ class Interior:
             return False
         d = self._X.shape[1]
         rank = self._kernel.rank(d)
-        # A map as wide as dense rows takes no more memory than they do.
+        # A map as wide as dense rows takes no more memory than the rows.
         fits = 16.0 * n * rank <= self._cache_mb * 2**20 or (rank <= d and not sp.issparse(self._X))
         return fits and is_low_rank(n, rank, d)
 
@@ -80,9 +80,9 @@ class Interior:
         n = self._X.shape[0]
         if len(dual.rows) < n:
             return self._solve(self._map(dual.rows), dual)
-        if self._whole is None:
-            self._whole = self._map(dual.rows)
-        return self._solve(self._whole, dual)
+        if self._full_map is None:
+            self._full_map = self._map(dual.rows)
+        return self._solve(self._full_map, dual)
 
     def _map(self, rows: np.ndarray) -> LowRank:
         X = self._X if len(rows) == self._X.shape[0] else self._X[rows]
@@ -92,9 +92,9 @@ class Interior:
     def bounded(
         self, dual: Dual, max_iter: int, solve: Callable[[int], Any]
     ) -> InteriorResult | Any:
-        """The result of `solve(max_iter)`, or of the method where that takes many steps.
+        """The result of `solve(max_iter)`, or of this method if `solve` takes many steps.
 
-        dual : of at most `MAX_STORED` points, or nothing is bounded
+        dual : steps are bounded only for at most `MAX_STORED` points
         solve : solves the problem; its argument limits the steps, -1 for no limit
         """
         n = len(dual.rows)
@@ -104,9 +104,9 @@ class Interior:
         steps = 2**62 if math.isinf(work) else steps_before(n, work)
         if 0 <= max_iter <= steps or math.isinf(work):
             return solve(max_iter)
-        first = solve(steps)
-        if first.stop_reason not in ("max_iter", "precision"):
-            return first
+        limited = solve(steps)
+        if limited.stop_reason not in ("max_iter", "precision"):
+            return limited
         try:
             source = small_rows(self._kernel, self._X, dual.rows)
             matrix = source.whole(np.arange(n), centred=self._centred)

@@ -1,4 +1,4 @@
-"""nu-support vector classifier, solved exactly, in the place of `sklearn.svm.NuSVC`."""
+"""nu-support vector classifier, solved exactly; it replaces `sklearn.svm.NuSVC`."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from kbench.solvers.nu_dual.pairs import solve_nu_pairs
 from kbench.trace import Deadline, Trace
 from kbench.validated import real
 
-# Guard: rounding of sums of weights: nu may exceed the largest feasible value by this fraction.
+# Guard: nu may exceed the largest feasible value by this fraction, the rounding of sums of weights.
 _ROUNDING = 1e-12
 
 
@@ -29,14 +29,14 @@ class KernelNuSVC(ExactSVC):
 
         min_a  1/2 a'Qa,   0 <= a_i <= w_i,   y'a = 0,   sum a = nu W,   Q_ij = y_i y_j k(x_i, x_j).
 
-    At most a part nu of the training rows (by weight) then has a margin y (f + b) below rho, and at
-    least a part nu are support vectors. Functions are divided by rho, so that the margin is 1 and
-    the model is that of `KernelSVC` with C = 1 / rho.
+    At most a fraction nu of the training rows (by weight) then has a margin y (f + b) below rho,
+    and at least a fraction nu are support vectors. Functions are divided by rho, so that the margin
+    is 1 and the model is that of `KernelSVC` with C = 1 / rho.
 
     Parameters
     ----------
     nu : float, default=0.5
-        In (0, 1], and at most twice the smaller class's part of the rows of each pair of classes.
+        In (0, 1], and at most twice the smaller class's fraction of the rows of each pair.
     kernel, gamma, degree, coef0
         As in `KernelSVC`.
     shrinking : bool, default=True
@@ -44,9 +44,8 @@ class KernelNuSVC(ExactSVC):
     probability : bool, default=False
     tol : float, default=1e-3
         Violation at which to stop, in units of f before it is divided by rho, as in `NuSVC`, for
-        weights of mean 1. While
-        rho is at most half of the violation, the solver goes on, to tol / 100 or for as many steps
-        again.
+        weights of mean 1. While rho is at most half of the violation, the solver continues, down to
+        tol / 100 or for as many steps again.
     cache_size : float, default=1000.0
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows; `NuSVC` ignores this parameter. "balanced" makes every nu
@@ -78,9 +77,9 @@ class KernelNuSVC(ExactSVC):
     Notes
     -----
     `kbench.solvers.nu_dual` solves each pair of classes. A working set of q rows takes n q kernel
-    values, and O(q) a step. Where n_free of n rows are free, working sets grow to 2 n_free rows,
-    with 8 n_free^2 float32 values in half of `cache_size`. Of at most 1,024 rows, steps that take
-    longer than the interior-point method begin again at its optimum.
+    values, and O(q) a step. If n_free of n rows are free, working sets grow to 2 n_free rows, with
+    8 n_free^2 float32 values in half of `cache_size`. On at most 1,024 rows, steps that take longer
+    than the interior-point method begin again at the optimum of that method.
 
     A model whose margin rho is at most half of its violation is divided by half of the violation
     instead, and a ConvergenceWarning says so.
@@ -118,7 +117,7 @@ class KernelNuSVC(ExactSVC):
         self, data: Data, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
         matrix = data.matrix(self.dtype)
-        # The function is that of weights of mean 1, in whose units `tol` is.
+        # `tol` is in units of the function for weights of mean 1.
         bounds = relative_weights(data.C)
         mean = float(data.C.max() / bounds.max())
         pairs = np.array(self._pairs if self._takes_pairs else [(1, 0)])
@@ -147,12 +146,12 @@ class KernelNuSVC(ExactSVC):
         return solution, matrix
 
     def _norms(self, bounds: np.ndarray, labels: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        """nu W of pairs of classes, the 1-norm of their coefficients; each class has to hold half.
+        """nu W of pairs of classes: the 1-norm of their coefficients, half of it for each class.
 
-        A sum over all rows of a class is rounded less than one that `np.bincount` adds in order.
+        Sums of NumPy round less than `np.bincount`, which adds in order.
         """
-        of_class = np.array([bounds[labels == c].sum() for c in range(len(self.classes_))])
-        total, largest = of_class[pairs].sum(axis=1), 2.0 * of_class[pairs].min(axis=1)
+        class_sums = np.array([bounds[labels == c].sum() for c in range(len(self.classes_))])
+        total, largest = class_sums[pairs].sum(axis=1), 2.0 * class_sums[pairs].min(axis=1)
         infeasible = np.flatnonzero(self.nu * total > (1.0 + _ROUNDING) * largest)
         if len(infeasible):
             p = infeasible[0]

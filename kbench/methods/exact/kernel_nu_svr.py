@@ -1,4 +1,4 @@
-"""nu-support vector regression, solved exactly, in the place of `sklearn.svm.NuSVR`."""
+"""nu-support vector regression, solved exactly; it replaces `sklearn.svm.NuSVR`."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -27,9 +27,9 @@ class KernelNuSVR(HasPeer, DualRegression):
 
         min_b  1/2 b'Kb - y'b,   |b_i| <= C_i,   sum b = 0,   sum |b| <= nu sum C.
 
-    At most a part nu of the training rows (by weight) is then outside the tube of half the width
-    epsilon, and at least a part nu are support vectors, unless epsilon is 0. The model is that of
-    `KernelSVR` with this epsilon.
+    At most a fraction nu of the training rows (by weight) is then outside the tube of half-width
+    epsilon, and at least a fraction nu are support vectors, unless epsilon is 0. The model is that
+    of `KernelSVR` with this epsilon.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class KernelNuSVR(HasPeer, DualRegression):
     kernel, gamma, degree, coef0
         As in `KernelSVC`.
     shrinking : bool, default=True
-        For `NuSVR`'s signature; the solver has no other way here.
+        No effect; `NuSVR` has this parameter.
     tol : float, default=1e-3
         Violation at which to stop, in units of y.
     cache_size : float, default=1000.0
@@ -63,7 +63,7 @@ class KernelNuSVR(HasPeer, DualRegression):
 
     Notes
     -----
-    The method and the cost of `KernelNuSVC`, which starts from b = 0.
+    The solver and its cost are those of `KernelNuSVC`; it starts from b = 0.
 
     References: B. Schoelkopf, A. Smola, R. Williamson, P. Bartlett, "New support vector
     algorithms", Neural Computation 2000.
@@ -84,7 +84,7 @@ class KernelNuSVR(HasPeer, DualRegression):
         "C": BOUND,
         "nu": [real(0.0, 1.0, closed="right")],
     }
-    fit_intercept = True  # as `NuSVR`, without a choice
+    fit_intercept = True  # fixed, as in `NuSVR`
 
     _: KW_ONLY
     nu: float = 0.5

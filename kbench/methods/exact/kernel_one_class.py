@@ -26,8 +26,8 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
 
         min_b  1/2 b'Kb,   0 <= b_i <= w_i,   sum b = nu W.
 
-    At most a part nu of the training rows (by weight) is then outside, f(x) < rho, and at least a
-    part nu are support vectors.
+    At most a fraction nu of the training rows (by weight) is then outside, f(x) < rho, and at least
+    a fraction nu are support vectors.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
 
     Notes
     -----
-    Rows with 0 < b_i < w_i lie on the boundary up to `tol`, and either side of it is as good for
-    them, here and in `OneClassSVM`.
+    Rows with 0 < b_i < w_i lie on the boundary up to `tol`, so that `predict` may give them either
+    value, here and in `OneClassSVM`.
 
-    The solvers of `KernelSVR`, at the cost of a problem whose first nu n coefficients are known at
-    the start. With nu = 1 every row is at its bound, and rho is the largest f(x_i).
+    The solvers of `KernelSVR` start with the first nu n coefficients at their bounds. With nu = 1
+    every row is at its bound, and rho is the largest f(x_i).
 
     References: B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson, "Estimating the
     support of a high-dimensional distribution", Neural Computation 2001.
@@ -118,7 +118,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
         Raises
         ------
         ValueError
-            A parameter out of range, a precomputed matrix not square or not symmetric.
+            A parameter is out of range, or a precomputed matrix is not square and symmetric.
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
@@ -126,9 +126,9 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
             X = self._checked_rows_and_targets(X, np.zeros(_num_samples(X)))[0]
             n = _num_samples(X)
             weight = checked_weights(sample_weight, n, negative_is_zero=True)
-            # The first rows are at their bounds, as many as the sum takes.
-            before = np.cumsum(weight) - weight
-            start = np.clip(self.nu * weight.sum() - before, 0.0, weight)
+            # The first rows are at their bounds until the coefficients sum to nu W.
+            weight_before = np.cumsum(weight) - weight
+            start = np.clip(self.nu * weight.sum() - weight_before, 0.0, weight)
             dual = Dual(np.arange(n), np.zeros(n), np.zeros(n), weight)
         unit = float(np.mean(weight / weight.max()) * weight.max())
         self._warn(self._fit_duals(X, [dual], trace, coupled=True, start=start, unit=unit))
@@ -145,5 +145,5 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
         return self.decision_function(X) + self.offset_[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """-1 where `decision_function` is negative, outside, else +1; (u,) ints."""
+        """-1 for rows outside, whose `decision_function` is negative, else +1; (u,) ints."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)

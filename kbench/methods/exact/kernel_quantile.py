@@ -22,8 +22,8 @@ class KernelQuantileRegressor(DualRegression):
 
         min_b  1/2 b'Kb - y'b,   (tau - 1) C_i <= b_i <= tau C_i,
 
-    with sum b = 0 if there is an intercept. At most a part tau of the training rows (by weight) is
-    then below the predictions, and at most a part 1 - tau above.
+    with sum b = 0 if there is an intercept. At most a fraction tau of the training rows (by weight)
+    is then below the predictions, and at most a fraction 1 - tau above.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class KernelQuantileRegressor(DualRegression):
         Limit on the steps of each quantile; -1 means no limit.
     fit_intercept : bool, default=True
     max_time : float or None, default=None
-        Limit in seconds, of all quantiles together.
+        Limit in seconds for all quantiles together.
     dtype : {"float32", "float64"}, default="float32"
         From `kernel` on as in `KernelSVR`, unless stated here.
 
@@ -63,20 +63,20 @@ class KernelQuantileRegressor(DualRegression):
     objective_, duality_gap_ : float
         Sums over the quantiles.
     violation_ : float
-        The largest one.
+        Largest violation of a quantile.
     n_iter_, fit_status_, shape_fit_, converged_, kernel_entries_, notes_, timings_, model_bytes_
         As in `KernelSVR`.
     n_features_in_ : int
 
     Notes
     -----
-    Each quantile is a problem of its own, at the cost of `KernelSVR`. Up to 3,000 rows the problems
-    share their kernel values; above, they share the kernel's preparation of the rows.
+    Each quantile is a separate problem, at the cost of `KernelSVR`. Up to 3,000 rows the problems
+    share their kernel values; with more rows they share the kernel's preparation of the rows.
 
     Functions that are fitted one by one may cross. `predict` sorts the m values of each row, which
     never increases the sum of the pinball losses (Chernozhukov, Fernandez-Val and Galichon,
     "Quantile and probability curves without crossing", Econometrica 2010). `dual_coef_` and
-    `intercept_` are those of the functions before.
+    `intercept_` belong to the functions before sorting.
 
     References: I. Takeuchi, Q. Le, T. Sears, A. Smola, "Nonparametric quantile estimation", JMLR
     2006.
@@ -110,8 +110,8 @@ class KernelQuantileRegressor(DualRegression):
         self._checked_quantiles()
 
     def _checked_quantiles(self) -> np.ndarray:
-        wanted = "a number between 0 and 1, or a list of such numbers"
-        return checked_numbers("quantile", self.quantile, wanted, lambda t: (t > 0.0) & (t < 1.0))
+        domain = "a number between 0 and 1, or a list of such numbers"
+        return checked_numbers("quantile", self.quantile, domain, lambda t: (t > 0.0) & (t < 1.0))
 
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
         self.quantiles_ = self._checked_quantiles()
@@ -123,8 +123,8 @@ class KernelQuantileRegressor(DualRegression):
 
         Returns
         -------
-        (u,) float64; (u, m) where `quantile` is a list, in its order, so that a larger quantile
-        has no smaller value.
+        (u,) float64; (u, m) if `quantile` is a list, in its order. Larger quantiles have no smaller
+        values.
         """
         values = self._expansions(X) + self.intercept_
         if np.ndim(self.quantile) == 0:
@@ -133,7 +133,7 @@ class KernelQuantileRegressor(DualRegression):
         return values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The part of the pinball loss of the best constants that the predictions save.
+        """Fraction by which predictions reduce the pinball loss of the best constants.
 
         Parameters
         ----------

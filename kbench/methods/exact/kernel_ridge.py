@@ -38,9 +38,9 @@ _MIN_BLOCK = 64
 # Rows up to which a matrix that is singular in float64 is solved by least squares: their singular
 # values take 20 n^3 operations, ten seconds at this number. Set by hand.
 _LEAST_SQUARES_ROWS = 2000
-# Part of alpha which the rounding errors of the matrix may reach before it counts as singular: at
-# 0.1 iterations still reach the error of a factorisation. Set by hand.
-_SINGULAR = 0.1
+# A matrix counts as singular if its rounding errors exceed this fraction of alpha; at 0.1,
+# iterations still reach the error of a factorisation. Set by hand.
+_MAX_ROUNDING = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +51,7 @@ class ExactRidge(KernelRidgeEstimator):
     ----------
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
-        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
+        "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
     solver : {"cholesky", "pcg"}, default="cholesky"
@@ -59,7 +59,7 @@ class ExactRidge(KernelRidgeEstimator):
         n^2 numbers, or a low-rank approximation, n `n_landmarks` numbers. The solution is the same
         to `tol`.
     n_landmarks : int, default=1000
-        For "pcg": rows chosen by randomly pivoted Cholesky. More of them save iterations.
+        For "pcg": rows chosen by randomly pivoted Cholesky. More rows save iterations.
     preconditioner : {"nystrom", "rpcholesky"} or None, default=None
         For "pcg". "nystrom" (None): the Nystrom approximation at landmarks, which are chosen among
         a sample of the rows if there are many. "rpcholesky": the factor of accelerated randomly
@@ -70,12 +70,12 @@ class ExactRidge(KernelRidgeEstimator):
     max_iter : int, default=200
         Largest number of products with the kernel matrix.
     max_time : float or None, default=None
-        As in `KernelSVC`; it is checked between products. A factorisation that would take longer
-        gives way to one of 500 landmarks.
+        As in `KernelSVC`; it is checked between products. A low-rank preconditioner of 500
+        landmarks replaces a factorisation that would take longer.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the factorisation, or of the approximation.
     memory_mb : float, default=8192.0
-        Largest size of it in MiB; a larger one is refused before anything is computed.
+        Largest size in MiB of the factorisation or approximation, which is checked beforehand.
     fit_intercept : bool, default=False
         Whether to subtract the mean of the targets before the fit and to add it to the estimates.
         A ridge model has no intercept by definition: f tends to 0 away from the rows.
@@ -162,10 +162,10 @@ class ExactRidge(KernelRidgeEstimator):
         """(S G~ S + alpha I)^-1 of the Nystrom approximation, and the number of kernel values."""
         n = X.shape[0]
         size = min(self.n_landmarks, n)
-        needed = np.dtype(self.dtype).itemsize * n * size / 2**20
-        if needed > self.memory_mb:
+        size_mb = np.dtype(self.dtype).itemsize * n * size / 2**20
+        if size_mb > self.memory_mb:
             raise ValueError(
-                f"values of {n} points at {size} landmarks take {needed:.0f} MiB, more than "
+                f"values of {n} points at {size} landmarks take {size_mb:.0f} MiB, more than "
                 f"memory_mb={self.memory_mb:g}; use fewer landmarks"
             )
         # The landmarks change the number of iterations, not the solution, so the seed is fixed.
@@ -188,24 +188,24 @@ class ExactRidge(KernelRidgeEstimator):
 
 @dataclass(eq=False, repr=False)
 class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
-    """Exact kernel ridge regression, in the place of `sklearn.kernel_ridge.KernelRidge`.
+    """Exact kernel ridge regression, which replaces `sklearn.kernel_ridge.KernelRidge`.
 
-    Parameters, defaults, attributes and predictions are scikit-learn's; `solver` and what follows
-    it are those of `ExactRidge`.
+    Parameters, defaults, attributes and predictions are scikit-learn's; the parameters from
+    `solver` on are those of `ExactRidge`.
 
     Parameters
     ----------
     alpha : float, (m,) or "loo", default=1
         Added to the diagonal of the kernel matrix, at least 0; one number or one for each target.
-        "loo", the default of `method=krr`: the one of the lowest leave-one-out error on at most 500
-        rows, `alpha_`. `TunedKernelRidge` chooses the kernel's width, too.
+        "loo", the default of `method=krr`, takes the lowest leave-one-out error on at most 500
+        rows; `alpha_` is the choice. `TunedKernelRidge` chooses the kernel's width, too.
     kernel : str or callable, default="linear"
         A name of `kbench.kernels.KERNELS` ("poly" also as "polynomial"), or another one of
         `sklearn.metrics.pairwise.PAIRWISE_KERNEL_FUNCTIONS`, whose values scikit-learn computes.
         "precomputed" values of training rows are dense and symmetric, up to 3e-4 of the largest. A
         callable has two rows as its arguments and returns a number.
     gamma : float, (d,) array, {"scale", "auto"} or None, default=None
-        None is 1 / d, and 1 for "chi2"; "scale" is that of all rows, those of weight 0 included.
+        None is 1 / d, and 1 for "chi2"; "scale" also counts rows of weight 0.
     degree : float, default=3
     coef0 : float, default=1
     kernel_params : dict or None, default=None
@@ -217,7 +217,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     ----------
     dual_coef_ : (n,) or (n, m) float64
     X_fit_ : (n, d) array or CSR
-        The rows, or the kernel matrix that was given.
+        The rows, or the precomputed kernel matrix.
     alpha_ : float or (m,)
         The ridge that was used.
     n_iter_, converged_, kernel_entries_, kernel_numbers_, timings_, model_bytes_, n_features_in_
@@ -282,8 +282,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
             self._require_alpha()
 
     def _require_alpha(self) -> None:
-        wanted = "one or more numbers that are finite and at least 0"
-        checked_numbers("alpha", self.alpha, wanted, lambda a: np.isfinite(a) & (a >= 0.0))
+        requirement = "one or more numbers that are finite and at least 0"
+        checked_numbers("alpha", self.alpha, requirement, lambda a: np.isfinite(a) & (a >= 0.0))
 
     def _choose_alpha(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Any:
         if isinstance(self.alpha, str):
@@ -303,8 +303,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         self._weight = weight
         kernel = self._kernel(X)
         is_definite = kernel.is_definite or self.kernel == "cosine"
-        solvable = is_definite and np.min(self.alpha_) > 0.0
-        if solvable and not self._is_singular(kernel, X, weight):
+        is_solvable = is_definite and np.min(self.alpha_) > 0.0
+        if is_solvable and not self._is_singular(kernel, X, weight):
             machine = self._solve_each_alpha(X, Y, trace, weight)
         else:
             if self.solver == "pcg":
@@ -318,14 +318,14 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         return machine
 
     def _is_singular(self, kernel: Kernel, X: Any, weight: np.ndarray | None) -> bool:
-        """Whether alpha is nearly a rounding error of float64 values of few rows: iterations would
-        end far from the solution, where least squares, as in scikit-learn, do not."""
+        """Whether float64 rounding errors come near alpha, so that iterations would end far from
+        the solution, which scikit-learn's least squares reach. Many rows are not checked."""
         n = X.shape[0]
         if self.solver == "pcg" or n > _LEAST_SQUARES_ROWS:
             return False
         diagonal = KernelMatrix(kernel, X, np.float64).diagonal()
         trace = float((diagonal if weight is None else weight * diagonal).sum())
-        return bool(np.finfo(np.float64).eps * trace > _SINGULAR * float(np.min(self.alpha_)))
+        return bool(np.finfo(np.float64).eps * trace > _MAX_ROUNDING * float(np.min(self.alpha_)))
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         require_kernel_values(self.kernel, X)
@@ -335,18 +335,18 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     def _solve_each_alpha(
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None
     ) -> Machine:
-        """By the solver of `ExactRidge`, once for each different alpha."""
+        """Solve as `ExactRidge` does, once for each different alpha."""
         if np.ndim(self.alpha_) == 0:
             return super()._solve(X, Y, trace, weight)
-        every, coef = self.alpha_, np.empty(Y.shape)
+        alphas, coef = self.alpha_, np.empty(Y.shape)
         n_iter, converged, entries = 0, True, 0
-        for alpha in np.unique(every):
-            self.alpha_, columns = float(alpha), every == alpha
+        for alpha in np.unique(alphas):
+            self.alpha_, columns = float(alpha), alphas == alpha
             super()._solve(X, Y[:, columns], trace, weight)
             coef[:, columns] = self.dual_coef_
             n_iter, converged = max(n_iter, self.n_iter_), converged and self.converged_
             entries += self.kernel_entries_
-        self.alpha_, self.dual_coef_ = every, coef
+        self.alpha_, self.dual_coef_ = alphas, coef
         self.n_iter_, self.converged_, self.kernel_entries_ = n_iter, converged, entries
         kernel = KernelMatrix(self._kernel(X), X, self.dtype)
         return KernelExpansion(kernel, np.arange(len(Y)), coef, prediction_dtype(kernel, coef))
@@ -354,7 +354,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     def _solve_directly(
         self, kernel: Kernel, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None
     ) -> Machine:
-        """By a factorisation in float64, of any symmetric matrix; least squares if singular."""
+        """Factorise any symmetric matrix in float64, or solve least squares if it is singular."""
         check_memory(len(Y), "float64", self.memory_mb)
         with trace.phase("solve"):
             matrix = KernelMatrix(kernel, X, np.float64)
@@ -382,9 +382,9 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         ----------
         X : (u, d) array or CSR
         return_std : bool, default=False
-            Whether to return deviations, too: of the function, without the noise of a new target,
-            as `GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None)` has them. The noise
-            has the variance `alpha`, alpha / w for a training row of weight w.
+            Whether to return the function's standard deviations, too. They lack the noise of a new
+            target, as in `GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None)`. The noise
+            has the variance `alpha`, or alpha / w for a training row of weight w.
 
         Returns
         -------
@@ -447,9 +447,9 @@ class KernelRidgeClassifier(WeightedRidgeClassifierMixin, ExactRidge):
 
 def check_memory(n: int, dtype: str, memory_mb: float) -> None:
     """Refuse a kernel matrix of order n that exceeds `memory_mb`."""
-    needed = np.dtype(dtype).itemsize * n**2 / 2**20
-    if needed > memory_mb:
+    size_mb = np.dtype(dtype).itemsize * n**2 / 2**20
+    if size_mb > memory_mb:
         raise ValueError(
-            f"the kernel matrix of {n} points takes {needed:.0f} MiB, more than "
+            f"the kernel matrix of {n} points takes {size_mb:.0f} MiB, more than "
             f"memory_mb={memory_mb:g}; ApproximateRidge takes less"
         )

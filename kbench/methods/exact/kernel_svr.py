@@ -71,11 +71,11 @@ class KernelSVR(HasPeer, DualRegression):
 
     Notes
     -----
-    The methods and the cost of `KernelSVC` for as many rows. Memory: `cache_size`, O(n d).
+    Solvers and cost are those of `KernelSVC` for as many rows. Memory is `cache_size` and O(n d).
 
-    C and epsilon are those of `SVR`. They do not follow the scale of y or of the features, so that
-    the model can be worse than a linear one (wine: RMSE 0.80 against 0.72); `TunedKernelSVR`
-    chooses both, and standardises.
+    The defaults of C and epsilon, those of `SVR`, do not follow the scale of y or of the features,
+    so that the model can be worse than a linear model (wine: RMSE 0.80 against 0.72);
+    `TunedKernelSVR` chooses both, and standardises.
 
     Examples
     --------

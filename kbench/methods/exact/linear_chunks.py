@@ -25,27 +25,27 @@ from kbench.solvers.interior_point.factor_rows import ReadRows, sums
 from kbench.solvers.interior_point.problem import LowRank
 from kbench.trace import Deadline, Trace
 
-# Vectors of float64 with an entry for each row that the solver holds at most.
+# Largest number of float64 vectors, with an entry for each row, that the solver holds.
 _VECTORS = 16
 # Rows of the sample on which C="loo" is decided. Set by hand.
-_SAMPLE = 20_000
+_LOO_ROWS = 20_000
 
 
 class _Plane(NamedTuple):
     """The solution of a binary problem."""
 
-    result: InteriorResult  # its `coef` over the rows of the problem, signed by class
-    points: np.ndarray  # which rows of all have a coefficient
+    result: InteriorResult  # `coef` has the support vectors of the problem, signed by class
+    points: np.ndarray  # numbers of the rows with a coefficient
     normal: np.ndarray  # (d,)
     intercept: float
 
 
 class LinearInChunks(SolvesPairs):
-    """What fits `KernelSVC(kernel="linear")` to rows in chunks, by `kbench.solvers.interior_point`.
+    """Fits `KernelSVC(kernel="linear")` to rows in chunks, by `kbench.solvers.interior_point`.
 
     One pass counts the classes, a second writes the rows to a folder, from which each iteration
-    reads them about ten times. Memory is sixteen numbers a row. The model is the normals of the
-    hyperplanes: support vectors are not kept.
+    reads them about ten times. Memory holds sixteen numbers a row. The model consists of the
+    normals of the hyperplanes, without support vectors.
     """
 
     @property
@@ -62,17 +62,17 @@ class LinearInChunks(SolvesPairs):
             )
         deadline, targets = Deadline(self.max_time, trace), ClassTargets()
         with trace.phase("survey"):
-            survey = Survey(rows, targets, _SAMPLE if self.C == "loo" else 1, 0, variance=False)
-        needed = 8.0 * _VECTORS * survey.n / 2**20
-        if needed > rows.memory_mb * 4.0 / 3.0:
+            survey = Survey(rows, targets, _LOO_ROWS if self.C == "loo" else 1, 0, variance=False)
+        size_mb = 8.0 * _VECTORS * survey.n / 2**20
+        if size_mb > rows.memory_mb * 4.0 / 3.0:
             raise KbenchError(
-                f"{survey.n} rows take {needed:,.0f} MiB beside themselves, {8 * _VECTORS} bytes a "
-                f"row; memory_mb={rows.memory_mb:g} is too little"
+                f"{survey.n} rows take {size_mb:,.0f} MiB beside themselves, {8 * _VECTORS} bytes "
+                f"a row; memory_mb={rows.memory_mb:g} is too little"
             )
         self.classes_, self.n_features_in_ = targets.classes, rows.n_features
         self.class_weight_ = targets.weights(self.class_weight)
         self.C_ = penalty_of_sample(self, survey) if self.C == "loo" else float(self.C)
-        of_class = bounded(self.C_ * self.class_weight_)
+        class_bounds = bounded(self.C_ * self.class_weight_)
         identity = {"rows": survey.checksum, "block_rows": rows.block_rows, "form": "one cluster"}
         with working_folder(rows, identity) as folder:
             with trace.phase("divide"):
@@ -84,33 +84,33 @@ class LinearInChunks(SolvesPairs):
                     encode=targets.encode,
                     nbytes=survey.nbytes + 4 * survey.n,
                 )
-                parts = stored.parts(0)
-                index = np.concatenate([y for _, y in parts]).astype(np.int32)
+                blocks = stored.parts(0)
+                index = np.concatenate([y for _, y in blocks]).astype(np.int32)
             with trace.phase("solve"):
-                planes = self._planes([X for X, _ in parts], index, of_class, deadline, trace)
+                planes = self._planes([X for X, _ in blocks], index, class_bounds, deadline, trace)
         self._describe_planes(planes, index)
         self.timings_ = dict(trace.timings)
         return self
 
     def _planes(
         self,
-        parts: list[Any],
+        blocks: list[Any],
         index: np.ndarray,
-        of_class: np.ndarray,
+        class_bounds: np.ndarray,
         deadline: Deadline,
         trace: Trace,
     ) -> list[_Plane]:
         """The separating planes of all pairs of classes, or of each class against the rest.
 
-        parts : the rows on disk. index : (n,) class numbers. of_class : (q,) upper bounds.
+        blocks : the rows on disk. index : (n,) class numbers. class_bounds : (q,) upper bounds.
         """
-        sizes = np.array([X.shape[0] for X in parts])
+        sizes = np.array([X.shape[0] for X in blocks])
         d = self.n_features_in_
         q = len(self.classes_)
         problems = self._pairs if self._takes_pairs else range(1 if q == 2 else q)
 
         def read(number: int) -> Any:
-            return parts[number]
+            return blocks[number]
 
         planes = []
         for problem in problems:
@@ -118,30 +118,30 @@ class LinearInChunks(SolvesPairs):
                 signs = (index == problem[0]).astype(np.int8) - (index == problem[1])
             else:
                 signs = np.where(index == (1 if q == 2 else problem), 1, -1).astype(np.int8)
-            every = ReadRows(sizes, read, signs, d)
+            all_rows = ReadRows(sizes, read, signs, d)
             points = None if signs.all() else np.flatnonzero(signs)
-            mine = every if points is None else every.take(points)
-            planes.append(self._plane(mine, points, of_class, index, deadline, trace))
+            problem_rows = all_rows if points is None else all_rows.take(points)
+            planes.append(self._plane(problem_rows, points, class_bounds, index, deadline, trace))
         return planes
 
     def _plane(
         self,
         rows: ReadRows,
         points: np.ndarray | None,
-        of_class: np.ndarray,
+        class_bounds: np.ndarray,
         index: np.ndarray,
         deadline: Deadline,
         trace: Trace,
     ) -> _Plane:
-        """The plane of one problem; points : numbers of its rows, None if these are all rows."""
+        """The plane of one problem; points : its rows' numbers, None if it has all rows."""
         mean = np.zeros(self.n_features_in_)
         if self.fit_intercept:
             mean = rows.mean()
             rows = rows.centred(mean)
-        if (of_class == of_class[0]).all():
-            upper = np.broadcast_to(of_class[0], len(rows.signs))
+        if (class_bounds == class_bounds[0]).all():
+            upper = np.broadcast_to(class_bounds[0], len(rows.signs))
         else:
-            upper = of_class[index if points is None else index[points]]
+            upper = class_bounds[index if points is None else index[points]]
         result = solve_signed(
             LowRank(rows),
             rows.signs,
@@ -177,12 +177,12 @@ class LinearInChunks(SolvesPairs):
         order = np.argsort(support)
         coef = np.zeros((q - 1 if self._takes_pairs else len(planes), len(support)))
         for p, plane in enumerate(planes):
-            at = order[np.searchsorted(support, plane.points, sorter=order)]
+            positions = order[np.searchsorted(support, plane.points, sorter=order)]
             row: Any = p
             if self._takes_pairs:
                 a, b = self._pairs[p]
-                row = np.where(labels[at] == a, b - 1, a)
-            coef[row, at] = plane.result.coef
+                row = np.where(labels[positions] == a, b - 1, a)
+            coef[row, positions] = plane.result.coef
         self.support_, self.dual_coef_ = support, coef
         self.n_support_ = np.bincount(labels, minlength=q)
         self.intercept_ = np.array([plane.intercept for plane in planes])
@@ -201,14 +201,14 @@ class LinearInChunks(SolvesPairs):
         self.kernel_entries_ = 0
         self._gamma = 0.0
         self._last: LastFit | None = None
-        # Each normal is a support vector with the coefficient 1, of the first class of a pair.
+        # Each normal becomes a support vector with coefficient 1, of the first class of a pair.
         kernel, centres = Linear(), np.arange(len(planes))
         matrix = KernelMatrix(kernel, self._normals, np.float64)
         if self._takes_pairs:
-            first = np.array([a for a, _ in self._pairs])
+            first_classes = np.array([a for a, _ in self._pairs])
             ones = np.zeros((q - 1, len(planes)))
             ones[[b - 1 for _, b in self._pairs], centres] = 1.0
-            counts = np.bincount(first, minlength=q)
+            counts = np.bincount(first_classes, minlength=q)
             self._machine = pair_expansion(kernel, self._normals, centres, ones, counts, matrix)
         else:
             ones = np.eye(len(planes))

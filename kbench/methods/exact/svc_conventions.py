@@ -1,4 +1,4 @@
-"""What `KernelSVC` and `KernelSVR` do as `SVC` and `SVR` do, beside the problem that they solve."""
+"""Conventions of `SVC` and `SVR` that `KernelSVC` and `KernelSVR` follow."""
 
 from typing import Any
 
@@ -16,18 +16,18 @@ NOT_FITTED = (
 )
 # Constraints of C.
 BOUND: list[Any] = [real(0, None, closed="right")]
-# Upper bound of dual variables in the place of infinity. With kernel values of about 1, larger ones
-# would leave no digits of the decision values beside their rounding. Guard.
+# Guard: upper bound of dual variables in place of infinity. With kernel values of about 1, rounding
+# of larger dual variables would leave no digits of the decision values.
 _LARGEST_C = 1e10
 
 
 def bounded(C: np.ndarray) -> np.ndarray:
-    """Upper bounds (n,) with a finite one for infinity."""
+    """Upper bounds (n,) with 1e10 in place of infinity."""
     return np.where(np.isinf(C), _LARGEST_C, C)
 
 
 def warn_of_unbounded(C: Any, coef: Any) -> None:
-    """Issue a warning if C=inf has no solution and that of C=1e10 has taken its place."""
+    """Issue a warning if C=inf has no solution, so that the model is that of C=1e10."""
     if isinstance(C, str) or not np.isinf(C):
         return
     entries = coef.data if sp.issparse(coef) else coef
@@ -40,13 +40,13 @@ def warn_of_unbounded(C: Any, coef: Any) -> None:
 
 
 def like_rows(values: np.ndarray, X: Any) -> Any:
-    """The values as CSR, array or matrix, if the rows X are sparse; else as they are."""
+    """The values as a CSR array or matrix if the rows X are one, else unchanged."""
     if not sp.issparse(X):
         return values
     return sp.csr_array(values) if isinstance(X, sp.sparray) else sp.csr_matrix(values)
 
 
 def read_only(values: Any) -> Any:
-    """The values, after making them read-only: they are computed anew at each access."""
+    """Make values read-only and return them; each access computes them anew."""
     (values.data if sp.issparse(values) else values).flags.writeable = False
     return values

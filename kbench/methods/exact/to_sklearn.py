@@ -1,8 +1,8 @@
-"""Fitted models of scikit-learn's classes with the solutions of ours.
+"""Fitted models of scikit-learn's classes with the solutions of kbench's estimators.
 
-Programs that know `SVC`, `SVR` and `OneClassSVM` (converters, explainers) then take our models.
-The attributes are those that `BaseLibSVM.fit` of scikit-learn 1.6 to 1.9 sets, private ones
-included; `tests/methods/exact/test_to_sklearn.py` compares predictions.
+Programs that know `SVC`, `SVR` and `OneClassSVM` (converters, explainers) take these models. They
+have the attributes that `BaseLibSVM.fit` of scikit-learn 1.6 to 1.9 sets, including private
+attributes; `tests/methods/exact/test_to_sklearn.py` compares predictions.
 """
 
 import inspect
@@ -17,20 +17,20 @@ from kbench.prediction.libsvm_file import LIBSVM_KERNELS
 
 
 class HasPeer:
-    """An estimator of one function in the place of the class of `sklearn.svm` named `_peer`."""
+    """An estimator of one function that replaces the class of `sklearn.svm` named `_peer`."""
 
     _peer: ClassVar[str]
 
     def to_sklearn(self) -> Any:
         """A fitted estimator of scikit-learn with this solution, for programs that know its class.
 
-        It adds in float64, so that its values equal the ones of this model up to rounding.
+        The estimator sums in float64, so that its values equal this model's up to rounding.
 
         Raises
         ------
         NotFittedError
         ValueError
-            The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed").
+            The kernel is not "linear", "poly", "rbf", "sigmoid" or "precomputed", those of LIBSVM.
         """
         import sklearn.svm  # imports scipy.stats, half a second
 
@@ -43,13 +43,13 @@ def fitted_peer(
     """A fitted estimator of the class `peer` with the coefficients of `model`.
 
     peer : SVC, NuSVC, SVR, NuSVR or OneClassSVM
-    model : fitted estimator in its place. With the attributes of `peer` that are public.
+    model : fitted estimator that replaces `peer` and has its public attributes
     n_support : (n_classes,) ints
         Support vectors of each class; None: there is one function and there are no classes.
-    sign : That of the coefficients inside LIBSVM in units of the public ones: -1 with two classes
+    sign : Factor from public coefficients to the coefficients inside LIBSVM: -1 with two classes
 
     Raises NotFittedError.
-    Raises ValueError: the kernel is none of LIBSVM's.
+    Raises ValueError: the kernel is not one of LIBSVM's.
     """
     check_is_fitted(model)
     name = type(model).__name__
@@ -64,12 +64,12 @@ def fitted_peer(
             f"{name}.to_sklearn: gamma is an array of widths, {peer.__name__} has one; fit to rows "
             "whose columns are scaled (`gamma` in the documentation), with gamma=1.0"
         )
-    values, known = model.get_params(deep=False), inspect.signature(peer).parameters
-    # Probabilities are calibrated otherwise, and scikit-learn deprecates the parameter.
-    shared = {key: values[key] for key in known if key in values and key != "probability"}
-    if isinstance(shared.get("C"), str):
-        shared["C"] = model.C_  # what "loo" has chosen
-    twin = peer(**shared)
+    values, accepted = model.get_params(deep=False), inspect.signature(peer).parameters
+    # kbench calibrates probabilities in another way, and scikit-learn deprecates the parameter.
+    parameters = {key: values[key] for key in accepted if key in values and key != "probability"}
+    if isinstance(parameters.get("C"), str):
+        parameters["C"] = model.C_  # the choice of "loo"
+    estimator = peer(**parameters)
     support, coef = model.support_vectors_, model.dual_coef_
     sparse = sp.issparse(support)
     if sparse:
@@ -80,7 +80,7 @@ def fitted_peer(
     n_iter = np.atleast_1d(model.n_iter_).astype(np.int32)
     if n_support is None:
         n_support = np.array([len(model.support_), 0])
-    fitted = {
+    attributes = {
         "support_": model.support_.astype(np.int32),
         "support_vectors_": support,
         "dual_coef_": coef,
@@ -97,16 +97,16 @@ def fitted_peer(
         "n_iter_": n_iter if np.ndim(model.n_iter_) else model.n_iter_,
     }
     for key in ("shape_fit_", "fit_status_", "n_features_in_"):
-        fitted[key] = getattr(model, key)
+        attributes[key] = getattr(model, key)
     for key in ("feature_names_in_", "classes_", "class_weight_", "offset_"):
         if hasattr(model, key):
-            fitted[key] = getattr(model, key)
-    vars(twin).update(fitted)
-    return twin
+            attributes[key] = getattr(model, key)
+    vars(estimator).update(attributes)
+    return estimator
 
 
 def _with_zeros(coef: Any) -> sp.csr_matrix:
     """Sparse coefficients (m, s) whose zeros are stored: LIBSVM reads m s numbers."""
     m, s = coef.shape
-    places = np.tile(np.arange(s, dtype=np.int32), m), np.arange(m + 1, dtype=np.int32) * s
-    return sp.csr_matrix((np.asarray(coef.toarray(), np.float64).ravel(), *places), shape=(m, s))
+    indices = np.tile(np.arange(s, dtype=np.int32), m), np.arange(m + 1, dtype=np.int32) * s
+    return sp.csr_matrix((np.asarray(coef.toarray(), np.float64).ravel(), *indices), shape=(m, s))
