@@ -1,7 +1,7 @@
 """Diagnostic: ranks of a clustered kernel matrix's blocks, and angles between their column spaces.
 
 Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR 18, 2017), Table 3 and Figure
-3: blocks in one row have nearly the same column space, which is what MEKA exploits.
+3: blocks in one row have nearly the same column space, which MEKA exploits.
 """
 
 from typing import Any, ClassVar

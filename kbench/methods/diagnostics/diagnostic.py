@@ -16,9 +16,9 @@ from kbench.trace import Trace
 from kbench.validated import POSITIVE, fit_context
 
 # Kernel values between groups of support vectors are left out if that changes the objective by less
-# than this multiple of sum a: larger ones save more kernel values and lose digits. It is far below
-# every tolerance of the solvers; set by hand.
-_NEGLECTED = 1e-9
+# than this multiple of sum a: a larger multiple saves more kernel values and loses digits. This one
+# is far below every tolerance of the solvers. Set by hand.
+_NEGLECTED_CHANGE = 1e-9
 # Parameters that a diagnostic passes on to the models that it compares.
 _MODEL_PARAMETERS = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
 
@@ -38,14 +38,14 @@ class TwoClassDiagnostic(KernelParameters, BoxSVC):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Measure what the class describes.
+        """Fit the model and take the measurements of the class.
 
         Parameters
         ----------
         X : (n, d) array or CSR
         y : (n,) labels of two classes
         trace : Trace, optional
-            Receives the phases and the values that the class describes.
+            Receives the phases and the values that the class documents.
 
         Returns
         -------
@@ -100,7 +100,7 @@ def true_objective(problem: KernelProblems, alpha: np.ndarray) -> float:
     total = float(alpha.sum())
     kernel = problem.kernel.take(rows)
     square = 0.0
-    for group in independent_groups(kernel, total, _NEGLECTED) or [np.arange(len(rows))]:
+    for group in independent_groups(kernel, total, _NEGLECTED_CHANGE) or [np.arange(len(rows))]:
         values = kernel.take(group).product(np.arange(len(group)), coef[group])
         square += float(matmul(coef[group], values))
     return 0.5 * square - total

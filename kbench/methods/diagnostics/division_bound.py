@@ -1,4 +1,4 @@
-"""Diagnostic: the distance of the clusters' solutions from the exact one, and its bound.
+"""Diagnostic: loss in the objective of the clusters' solutions, and its bound.
 
 Theorem 1 and Figure 1 of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support
 Vector Machines" (ICML 2014).
@@ -91,28 +91,28 @@ class DivisionBound(TwoClassDiagnostic):
     tol: float = 1e-5
 
     def _measure(self, problem: KernelProblems, y: Any, trace: Trace) -> None:
-        shared = self._model_parameters()
+        parameters = self._model_parameters()
         with trace.phase("exact"):
-            exact = exact_svc(**shared).fit(problem.X, y)
+            exact = exact_svc(**parameters).fit(problem.X, y)
         self._take_over(exact)
         total = _absolute_sum(problem, np.arange(len(problem.Y)))
         bounds, losses = [], []
         for k in np.atleast_1d(self.n_clusters).tolist():
-            divided = DCSVC(
+            dc_svc = DCSVC(
                 k,
                 combine="naive",
                 partition=self.partition,
                 n_samples=self.n_samples,
                 n_levels=1,
                 random_state=self.random_state,
-                **shared,
+                **parameters,
             )
             with trace.phase("divide"):
-                divided.fit(problem.X, y)
-            within = sum(_absolute_sum(problem, rows) for _, rows in group_rows(divided.labels_))
-            bounds.append(0.5 * self.C**2 * (total - within))
+                dc_svc.fit(problem.X, y)
+            diagonal = sum(_absolute_sum(problem, rows) for _, rows in group_rows(dc_svc.labels_))
+            bounds.append(0.5 * self.C**2 * (total - diagonal))
             alpha = np.zeros(len(problem.Y))
-            alpha[divided.support_] = np.abs(divided.dual_coef_[0])
+            alpha[dc_svc.support_] = np.abs(dc_svc.dual_coef_[0])
             losses.append(true_objective(problem, alpha) - exact.objective_)
             trace(n_clusters=k, bound=bounds[-1], loss=losses[-1])
         self.bounds_, self.losses_ = np.array(bounds), np.array(losses)
@@ -120,9 +120,9 @@ class DivisionBound(TwoClassDiagnostic):
 
 def _absolute_sum(problem: KernelProblems, rows: np.ndarray) -> float:
     """Sum of |k| over all pairs of the rows."""
-    part = problem.kernel.take(rows)
+    submatrix = problem.kernel.take(rows)
     total = 0.0
     for start in range(0, len(rows), _BATCH):
-        block = part.block(np.arange(start, min(start + _BATCH, len(rows))))
+        block = submatrix.block(np.arange(start, min(start + _BATCH, len(rows))))
         total += float(np.abs(block).sum(dtype=np.float64))
     return total

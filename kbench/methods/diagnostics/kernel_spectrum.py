@@ -43,7 +43,7 @@ class KernelSpectrum(TwoClassDiagnostic):
     cache_mb : float, default=200.0
         `C` to `cache_mb` are as in `KernelSVC`, which makes the predictions.
     random_state : int, RandomState or None, default=None
-        Draws the first centres.
+        Seed of the first centres.
 
     Attributes
     ----------

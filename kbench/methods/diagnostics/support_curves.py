@@ -59,7 +59,7 @@ class _ShrinkingSVC(KernelSVC):
             cache_mb=self.cache_size,
             trace=self._trace,
         )
-        # The trace is not part of the model, and cannot be stored in a model file.
+        # The trace does not belong to the model and cannot be stored in a model file.
         del self._trace
         return Start(alpha[:, None])
 
@@ -76,8 +76,8 @@ _SOLVERS = {"dcsvm": _dcsvm, "cascade_svm": _cascade, "kernel_svc": _exact, "shr
 class SupportCurves(TwoClassDiagnostic):
     """A solver's model, and the precision and recall of its support vectors after each step.
 
-    With S the support vectors of the current solution (for a solver with shrinking: the rows that
-    it has not removed at zero) and S* those of a reference solved to `reference_tol`, the trace
+    With S the support vectors of the current solution (with shrinking: the rows that have not been
+    removed at zero) and S* the support vectors of a reference solved to `reference_tol`, the trace
     receives
 
         precision |S and S*| / |S|,    recall |S and S*| / |S*|,
@@ -140,16 +140,16 @@ class SupportCurves(TwoClassDiagnostic):
     tol: float = 1e-3
 
     def _measure(self, problem: KernelProblems, y: Any, trace: Trace) -> None:
-        shared = self._model_parameters()
+        parameters = self._model_parameters()
         with trace.phase("reference"):
-            # A first solve at `tol` decomposes into more independent groups than one at
+            # A first solve at `tol` decomposes into more independent groups than a solve at
             # `reference_tol`. Steps in float32 with the residual in float64 are as exact as steps
-            # in float64, in two thirds of the time.
-            options = shared | {"dtype": "float32"}
+            # in float64 and take two thirds of their time.
+            options = parameters | {"dtype": "float32"}
             reference = exact_svc(warm_start=True, **options).fit(problem.X, y)
             reference.set_params(tol=self.reference_tol).fit(problem.X, y)
             self.reference_ = reference
-        solver = _SOLVERS[self.solver](self.random_state, **shared)
+        solver = _SOLVERS[self.solver](self.random_state, **parameters)
         with trace.phase("solve"):
             solver.fit(
                 problem.X,

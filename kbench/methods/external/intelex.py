@@ -1,7 +1,7 @@
 """The SVC of scikit-learn-intelex (oneDAL), or an error if scikit-learn ran in its place.
 
-The extension falls back to scikit-learn for what it does not support, and says so only in its log.
-A comparison needs to know which of the two ran.
+The extension falls back to scikit-learn for parameters and data that it does not support, and says
+so only in its log. A comparison needs to know which of the two ran.
 """
 
 from typing import Any, Self

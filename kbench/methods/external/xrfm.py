@@ -1,8 +1,8 @@
 """xRFM, the recursive feature machines of the package `xrfm`, as scikit-learn estimators.
 
 D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M. Belkin, "xRFM: Accurate, scalable, and
-interpretable feature learning models for tabular data", 2025. The package wants held-out rows to
-choose the round by, and features and targets of unit variance; this module provides both.
+interpretable feature learning models for tabular data", 2025. The package needs held-out rows to
+choose the round, and features and targets of unit variance; this module provides both.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class _XRFM(BaseEstimator):
 
     Notes
     -----
-    `fit` raises `UnavailableError` where the package is not installed.
+    `fit` raises `UnavailableError` if the package is not installed.
     """
 
     _parameter_constraints: ClassVar[dict] = {

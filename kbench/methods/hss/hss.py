@@ -1,4 +1,4 @@
-"""What the estimators on an HSS matrix share: the fitted matrix, its factors, prediction."""
+"""Common parts of the estimators on an HSS matrix: the fitted matrix, its factors, prediction."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,9 +11,9 @@ from kbench.approximation.hss import ShiftedFactor
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Trace
 
-# Rounding in the factors may require a larger shift than the least eigenvalue does. The first
-# attempt is this factor times that eigenvalue; then the shift is doubled at most 8 times, to 256
-# times the first attempt. Set by hand.
+# Rounding in the factors may require a larger shift than the least eigenvalue. The first attempt is
+# this factor times that eigenvalue; failures double the shift up to 8 times, to 256 times the first
+# attempt. Set by hand.
 _SAFETY = 1.1
 _DOUBLINGS = 8
 
@@ -36,13 +36,13 @@ class CompressedKernel:
     def of(estimator: Any, matrix: HSSMatrix, X: Any, trace: Trace) -> "CompressedKernel":
         """Fit a matrix to rows X : (n, d).
 
-        With `warm_start`, `HSSMatrix.fit` reuses what it can of the last fit to the same rows.
+        With `warm_start`, `HSSMatrix.fit` reuses the last fit to the same rows as far as possible.
 
         Parameters
         ----------
         estimator : object with warm_start
         matrix : HSSMatrix
-            Is fitted, so it should be a copy of the estimator's parameter.
+            Will be fitted, so it should be a copy of the estimator's parameter.
         X : (n, d) array or CSR
         trace : Trace
         """
@@ -51,7 +51,7 @@ class CompressedKernel:
         if not estimator.warm_start or last is None or last._rows_key != key:
             return CompressedKernel(matrix.fit(X, trace=trace), key)
         matrix.fit(X, like=last.matrix, trace=trace)
-        # The factors are those of the same nodes.
+        # Factors stay valid if the nodes are the same.
         return last if matrix.nodes_ is last.matrix.nodes_ else CompressedKernel(matrix, key)
 
     @property
@@ -70,7 +70,7 @@ class CompressedKernel:
         return self._factor
 
     def sufficient_shift(self, shift: float, dtype: str) -> float:
-        """`shift`, or a larger one close to the least for which K~ + shift I can be factorised.
+        """`shift`, or about the least larger shift for which K~ + shift I can be factorised.
 
         Raises
         ------
@@ -122,11 +122,11 @@ def hss_model(matrix: HSSMatrix, coef: np.ndarray, predict_with: str) -> HSSMode
     """The functions sum_j coef_j k(x, x_j), coef : (n, m), exact or through the tree."""
     d = matrix.n_features_in_
     if predict_with == "compressed":
-        local = matrix.machine(coef)
-        return HSSModel(local, local.nbytes, local.n_centres * (d + coef.shape[1]))
+        machine = matrix.machine(coef)
+        return HSSModel(machine, machine.nbytes, machine.n_centres * (d + coef.shape[1]))
     ordered = coef[matrix.tree_.permutation]
-    places = np.flatnonzero(ordered.any(axis=1))
-    values = ordered[places]
+    centres = np.flatnonzero(ordered.any(axis=1))
+    values = ordered[centres]
     dtype = prediction_dtype(matrix.ordered_kernel_, values)
-    expansion = KernelExpansion(matrix.ordered_kernel_, places, values, dtype)
-    return HSSModel(expansion, expansion.nbytes, len(places) * (d + coef.shape[1]))
+    expansion = KernelExpansion(matrix.ordered_kernel_, centres, values, dtype)
+    return HSSModel(expansion, expansion.nbytes, len(centres) * (d + coef.shape[1]))

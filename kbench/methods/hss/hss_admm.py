@@ -27,7 +27,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, fit_context, usual, validate_data
 
-# The paper's rule for beta: 100, and tenfold from each of these numbers of rows on.
+# The paper's rule for beta: 100, times ten at each of these numbers of rows that is reached.
 _BETA_STEPS = (100_000, 1_000_000)
 
 
@@ -36,24 +36,24 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
     """C-support vector classifier with intercept on a compressed kernel matrix.
 
     The kernel matrix is compressed once (`HSSMatrix`), the compressed matrix plus `beta` I is
-    factorised once, and the dual is solved by ADMM, each iteration of which is one solution with
-    the factors (`kbench.solvers.admm.svm_admm`). Prediction uses exact kernel values. Several
+    factorised once, and the dual is solved by ADMM, which solves once with the factors in each
+    iteration (`kbench.solvers.admm.svm_admm`). Prediction uses exact kernel values. Several
     classes are one-vs-rest problems that share the compression, the factors and the iterations.
 
     Parameters
     ----------
     matrix : HSSMatrix or None, default=None
-        Kernel and compression; a clone of it is fitted. None is `HSSMatrix()`. Its random_state
-        is that of the classifier if it has none.
+        Kernel and compression; a clone of `matrix` is fitted. None is `HSSMatrix()`. A matrix
+        without a random_state gets that of the classifier.
     C : float, sequence of float or "loo", default=1.0
         Upper bound of the dual variables, multiplied by the weights of row and class. Several
         values are solved and predicted together, as columns of the same solutions and kernel
-        blocks; `predict` uses the smallest of those with the best accuracy on held-out rows.
+        blocks; `predict` uses the smallest C of the best accuracy on held-out rows.
     beta : float or "auto", default="auto"
-        Penalty parameter of ADMM and shift of the factors. "auto" is 100, from 100,000 rows on
-        1,000 and from a million on 10,000. If the compressed matrix is too indefinite for that (no
-        factors exist, or the steps of the fixed number of iterations grow), "auto" raises it, with
-        a warning.
+        Penalty parameter of ADMM and shift of the factors. "auto" is 100 below 100,000 rows, 1,000
+        below a million and else 10,000. If the compressed matrix is too indefinite for this beta
+        (no factors exist, or the steps of the fixed number of iterations grow), "auto" raises
+        beta, with a warning.
     max_iter : int, default=10
         As in the paper, whose C is 1. On the command line it is 100: with a C of up to 128, which
         "loo" may choose, ten iterations can be less accurate than a linear model.
@@ -63,10 +63,10 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between iterations, and the compression is not interrupted.
     polish : bool, default=False
-        Continue with an exact solver, which uses kernel values instead of compressed ones, to the
-        support vector machine of `KernelSVC`. It starts from zero if more than half of the rows
-        have coefficients, as after ten iterations: combine it with tol=0.1 and a max_iter of
-        several hundred.
+        Continue with an exact solver, which uses kernel values without compression, to the
+        support vector machine of `KernelSVC`. The exact solver starts from zero if more than half
+        of the rows have coefficients, as after ten iterations: combine polish with tol=0.1 and a
+        max_iter of several hundred.
     polish_tol : float, default=1e-3
         `tol` of the exact solver, as in `KernelSVC`.
     validation_fraction : float, default=0.2
@@ -79,9 +79,9 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
     error_rows : int, default=0
         Number of rows on which `kernel_error_` is measured, outside the clock; 0 skips it.
     warm_start : bool, default=False
-        Keep the compressed matrix and its factors, and reuse in the next `fit` to the same rows
-        what its parameters leave valid: everything for another C, the compression for another beta,
-        tree and neighbours for another kernel. With `tol`, beta="auto" starts from the last beta.
+        Keep the compressed matrix and its factors. The next `fit` to the same rows reuses
+        everything for another C, the compression for another beta, and tree and neighbours for
+        another kernel. With `tol`, beta="auto" starts from the last beta.
     random_state : int, RandomState or None, default=None
         Seed of the held-out rows and of the matrix.
 
@@ -117,7 +117,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
     kernel_entries_ : int
         Kernel values computed in `fit`.
     n_parameters_, model_bytes_ : int
-        Size of what prediction keeps.
+        Size of the model that predicts.
     timings_ : dict of str to float
         Seconds of "prepare", "validate", "tree", "neighbours", "compress", "factor", "admm",
         "polish".
@@ -204,12 +204,12 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
             targets = self._targets(X, y, sample_weight)
             values: list[float] = self._checked_C(self.C_).tolist()
             bounds = targets.C.reshape(len(targets.Y), -1)
-        chosen = 0
+        best = 0
         if len(values) > 1:
             with trace.phase("validate"):
                 self.validation_scores_ = self._validate(targets.X, targets.Y, bounds, deadline)
             # Ties go to the smallest bound.
-            chosen = int(np.lexsort((np.array(values), -self.validation_scores_))[0])
+            best = int(np.lexsort((np.array(values), -self.validation_scores_))[0])
             for C, score in zip(values, self.validation_scores_, strict=True):
                 trace(C=C, validation_accuracy=score)
         compressed, solution = self._solve(targets.X, targets.Y, bounds, deadline, trace)
@@ -218,15 +218,15 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
             coef = solution.coef.reshape(len(solution.coef), -1)
             machine = hss_model(matrix, coef, self.predict_with)
         self._machine = machine.function
-        self._intercepts, self._chosen = solution.intercept, chosen
+        self._intercepts, self._chosen = solution.intercept, best
         self.path_ = "C", values
-        self.C_ = values[chosen]
+        self.C_ = values[best]
         self.model_bytes_, self.n_parameters_ = machine.nbytes, machine.n_parameters
-        coef = solution.coef[:, chosen]
+        coef = solution.coef[:, best]
         self.support_ = np.flatnonzero(coef.any(axis=1))
         self.dual_coef_ = coef[self.support_].T
-        self.intercept_ = solution.intercept[chosen]
-        self.objective_ = float(solution.objective[chosen].sum())
+        self.intercept_ = solution.intercept[best]
+        self.objective_ = float(solution.objective[best].sum())
         self.n_support_ = self._count_by_class(targets.Y[self.support_])
         self.n_iter_ = solution.admm.n_iter
         self.primal_residual_, self.dual_residual_ = solution.admm.primal, solution.admm.dual
@@ -237,7 +237,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         compressed.keep(self)
         self.timings_ = dict(trace.timings)
         if not self.converged_:
-            warn(self._unconverged(solution), ConvergenceWarning)
+            warn(self._convergence_message(solution), ConvergenceWarning)
         self._calibrate(targets.X, y, sample_weight, trace, deadline, C=self.C_, warm_start=False)
         return self
 
@@ -247,8 +247,8 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
             self._checked_C(self.C)
 
     @staticmethod
-    def _checked_C(given: Any) -> np.ndarray:
-        return checked_numbers("C", given, "one or more numbers > 0", lambda C: C > 0.0)
+    def _checked_C(values: Any) -> np.ndarray:
+        return checked_numbers("C", values, "one or more numbers > 0", lambda value: value > 0.0)
 
     def _solve(
         self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline, trace: Trace
@@ -257,7 +257,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         matrix = fresh_part(self.matrix, HSSMatrix(), self.random_state)
         compressed = CompressedKernel.of(self, matrix, X, trace)
         trace(hss_mb=8e-6 * compressed.matrix.n_parameters_)
-        wanted, beta = self._penalty(compressed, trace)
+        initial_beta, beta = self._penalty(compressed, trace)
         solution = solve_dual(
             compressed,
             Y,
@@ -272,16 +272,16 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
             trace=trace,
         )
         beta = beta if self.tol is not None else solution.admm.beta
-        if beta > wanted or solution.diverges:
-            raised = f"beta='auto' is {beta:.3g}: " if beta > wanted else ""
+        if beta > initial_beta or solution.diverges:
+            prefix = f"beta='auto' is {beta:.3g}: " if beta > initial_beta else ""
             warn(
-                f"{raised}the compressed matrix is too indefinite for beta={wanted:g}; "
+                f"{prefix}the compressed matrix is too indefinite for beta={initial_beta:g}; "
                 "preset='fast' or 'accurate', or smaller tolerances, compress it more accurately"
             )
         return compressed, solution
 
     def _penalty(self, compressed: CompressedKernel, trace: Trace) -> tuple[float, float]:
-        """beta as the parameter says, and the beta, at least that, for which factors exist."""
+        """Return the beta of the parameter, and the least beta from there on that has factors."""
         if self.beta != "auto":
             return float(self.beta), float(self.beta)
         if self.tol is not None and compressed.shift is not None:
@@ -298,19 +298,19 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         from sklearn.model_selection import train_test_split
 
         labels = winners(Y)
-        fitted, held = train_test_split(
+        train, test = train_test_split(
             np.arange(len(Y)),
             test_size=self.validation_fraction,
             random_state=check_random_state(self.random_state),
             stratify=labels,
         )
-        compressed, solution = self._solve(X[fitted], Y[fitted], bounds[fitted], deadline, Trace())
+        compressed, solution = self._solve(X[train], Y[train], bounds[train], deadline, Trace())
         coef = solution.coef.reshape(len(solution.coef), -1)
         machine = hss_model(compressed.matrix, coef, self.predict_with)
-        values = machine.function(X[held]).reshape(len(held), *solution.intercept.shape)
-        return np.mean(winners(values + solution.intercept) == labels[held][:, None], axis=0)
+        values = machine.function(X[test]).reshape(len(test), *solution.intercept.shape)
+        return np.mean(winners(values + solution.intercept) == labels[test][:, None], axis=0)
 
-    def _unconverged(self, solution: DualSolutionPath) -> str:
+    def _convergence_message(self, solution: DualSolutionPath) -> str:
         in_time = solution.stop_reason != "max_time"
         if self.polish:
             reason = "" if in_time else f" by {limit(self, 'max_time')}"

@@ -16,13 +16,13 @@ from kbench.methods.hss.hss import CompressedKernel
 from kbench.solvers import ADMMResult, balance, intercepts, solve_admm
 from kbench.trace import Deadline, Trace
 
-# Kernel rows that the exact solver may keep, MiB. Set by hand.
+# Kernel rows that the exact solver may keep, in MiB. Set by hand.
 _CACHE_MB = 1000.0
 # The exact solver starts from zero if more than this fraction of the rows have a coefficient: the
 # gradient at such a start takes more kernel values than the start saves. Set by hand.
-_DENSE = 0.5
-# ADMM diverges if the squared length of its steps grows; growth up to 1 % may be rounding. Then
-# beta is multiplied by `_RAISE`, at most `_RAISES` times, to 1,024 times its value. Set by hand.
+_MAX_START_FRACTION = 0.5
+# ADMM diverges if its squared step length grows by more than 1 %; less may be rounding. Beta is
+# then multiplied by `_RAISE`, at most `_RAISES` times, to 1,024 times its value. Set by hand.
 _GROWTH = 1.01
 _RAISE = 4.0
 _RAISES = 5
@@ -36,11 +36,11 @@ class DualSolutionPath:
     # (p, m): the objective is 1/2 z'YKYz - e'z after polishing, otherwise with K~ in place of K.
     intercept: np.ndarray
     objective: np.ndarray
-    admm: ADMMResult  # Its p m columns are the m problems of the first C, then those of the next
+    admm: ADMMResult  # p m columns: the m problems of the first C, of the second C, ...
     kernel_entries: int  # Kernel values that polishing computed
     violation: float  # Largest KKT violation after polishing; nan without polishing
     converged: bool  # Whether polishing converged; without polishing, whether ADMM did
-    stop_reason: str  # Of polishing, or of ADMM
+    stop_reason: str  # Stop reason of polishing, if it was done, or of ADMM
 
     @property
     def diverges(self) -> bool:
@@ -81,7 +81,7 @@ def solve_dual(
     attempts = count()
 
     def factorise(shift: float) -> Callable[[np.ndarray], np.ndarray]:
-        # The message is for the user's beta only; `solve_admm` handles the failure of later ones.
+        # Only the user's beta needs the message; `solve_admm` handles failures of a later beta.
         return compressed.factorise(shift, dtype, explain=next(attempts) == 0).solve
 
     for _ in range(_RAISES + 1):
@@ -127,15 +127,15 @@ def _polish(
     deadline: Deadline,
     trace: Trace,
 ) -> DualSolutionPath:
-    """Solve the exact dual from ADMM's iterate, where most points at a bound are already right."""
+    """Solve the exact dual from ADMM's iterate, which has most points at their right bounds."""
     (n, m), p = Y.shape, C.shape[1]
     permutation = compressed.matrix.tree_.permutation
     coef = np.zeros((n, p, m))
     results = []
     for j in range(p):
         start = balance(Y, admm.z[:, j * m : (j + 1) * m], C[:, [j]])
-        start[:, np.count_nonzero(start, axis=0) > _DENSE * n] = 0.0
-        solved = solve_problems(
+        start[:, np.count_nonzero(start, axis=0) > _MAX_START_FRACTION * n] = 0.0
+        column_results = solve_problems(
             compressed.matrix.ordered_kernel_,
             Y[permutation],
             C[permutation, j],
@@ -146,9 +146,9 @@ def _polish(
             cache_mb=_CACHE_MB,
             max_time=deadline.seconds_left(),
         )
-        coef[permutation, j] = np.column_stack([result.alpha for result in solved])
+        coef[permutation, j] = np.column_stack([result.alpha for result in column_results])
         coef[:, j] *= Y
-        results += solved
+        results += column_results
     return DualSolutionPath(
         coef=coef,
         intercept=np.array([result.intercept for result in results]).reshape(p, m),

@@ -48,17 +48,17 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     likelihood of y under a Gaussian process with noise variance alpha. Several targets share both.
 
     A kernel matrix of nearly full rank between clusters takes longer to compress than to factorise.
-    With the preset "precise", no `leaf_size` and no warm start, samples of the rows tell so in a
-    hundredth of a second, and the exact matrix is factorised in float32 instead.
+    With the preset "precise", no `leaf_size` and no warm start, `fit` estimates the rank from a
+    sample in 0.01 s, and factorises the exact matrix in float32 if that is faster.
 
     Parameters
     ----------
     matrix : HSSMatrix or None, default=None
-        Kernel and compression; a clone of it is fitted. None is `HSSMatrix(preset="precise")`. Its
-        random_state is that of the regressor if it has none. The factors are float64 in any case.
+        Kernel and compression; a clone is fitted. None is `HSSMatrix(preset="precise")`. Without a
+        random_state the matrix gets that of the regressor. The factors are always float64.
     alpha : float or "loo", default="loo"
         The ridge, lambda of the papers.
-        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
+        "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed" evaluates the regression function through the tree (`HSSMatrix.machine`).
     error_rows : int, default=200
@@ -67,8 +67,8 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         As in `KernelRidge`: whether to subtract the means of the targets and to add them to the
         estimates. `fit` then computes the likelihood of the residuals.
     warm_start : bool, default=False
-        Keep the compressed matrix, and reuse in the next `fit` to the same rows what its parameters
-        leave valid: for another alpha everything but the factors.
+        Keep the compressed matrix. The next `fit` to the same rows reuses whatever its parameters
+        do not change: for another alpha everything except the factors.
     random_state : int, RandomState or None, default=None
         Seed of the matrix and of the rows of `error_rows`.
 
@@ -90,7 +90,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     kernel_entries_ : int
         Kernel values computed in `fit`.
     n_parameters_, model_bytes_ : int
-        Size of what prediction keeps.
+        Size of the model that predicts.
     timings_ : dict of str to float
         Seconds of "prepare", "tree", "neighbours", "compress", "factor".
     n_features_in_ : int
@@ -162,7 +162,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         with trace.phase("prepare"):
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True)
             targets = np.asarray(y, np.float64).reshape(len(y), -1)
-            self.__dict__.pop("intercept_", None)  # of an earlier fit
+            self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
             if self.fit_intercept:
                 self.intercept_ = targets.mean(axis=0)
                 targets = targets - self.intercept_
@@ -183,7 +183,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     def _solve_compressed(
         self, matrix: HSSMatrix, X: Any, targets: np.ndarray, trace: Trace
     ) -> tuple[np.ndarray, float]:
-        """Coefficients (n, m) and log det(K~ + alpha I); sets what describes the matrix."""
+        """Coefficients (n, m) and log det(K~ + alpha I); sets the matrix's attributes."""
         compressed = CompressedKernel.of(self, matrix, X, trace)
         matrix = compressed.matrix
         with trace.phase("factor"):
@@ -235,17 +235,17 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
             return False
         n = X.shape[0]
         rank = matrix.estimated_rank(X)
-        seconds = _ROW_S * n + _RANK_S * n * rank + _CUBE_S * rank**3
-        faster = _EXACT_S * n**3 < seconds
-        limit = np.inf if matrix.memory_mb is None else matrix.memory_mb * 2**20
-        if faster and (n > _MAX_EXACT_ROWS or 4.0 * n**2 > limit):
+        compressed_s = _ROW_S * n + _RANK_S * n * rank + _CUBE_S * rank**3
+        exact_is_faster = _EXACT_S * n**3 < compressed_s
+        max_bytes = np.inf if matrix.memory_mb is None else matrix.memory_mb * 2**20
+        if exact_is_faster and (n > _MAX_EXACT_ROWS or 4.0 * n**2 > max_bytes):
             warn(
                 f"the kernel matrix of {n} rows hardly compresses (rank {rank:.0f} between halves "
                 f"of {n // 2} rows), and an exact one takes too much memory; FalkonRegressor or "
                 "ApproximateRidge need less of both"
             )
             return False
-        return faster
+        return exact_is_faster
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Values at rows X : (u, d), and their posterior deviations.
@@ -254,9 +254,9 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         ----------
         X : (u, d) array or CSR
         return_std : bool, default=False
-            Whether to return deviations, too, as in `KernelRidge.predict`: of the function, with
-            noise of variance alpha on the training targets. It needs the compressed matrix, which
-            warm_start=True keeps; values k(x, x_j) are exact.
+            Whether to return the function's standard deviations, too, as in `KernelRidge.predict`,
+            for noise of variance alpha on the training targets. They need the compressed matrix,
+            which warm_start=True keeps; values k(x, x_j) are exact.
 
         Returns
         -------
@@ -280,7 +280,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         return (values, self._posterior_std(X, values)) if return_std else values
 
     def _posterior_std(self, X: Any, values: np.ndarray) -> np.ndarray:
-        """Deviations at checked rows X, in the shape of `values`: all targets have the same."""
+        """Deviations at validated rows X, the same for all targets, in the shape of `values`."""
         compressed: CompressedKernel | None = getattr(self, "_compressed", None)
         if compressed is None:
             raise ValueError(
@@ -290,12 +290,12 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         factor = compressed.factorise(self.alpha_, "float64")
         order = compressed.matrix.tree_.permutation
 
-        def explained(ordered: np.ndarray) -> np.ndarray:
+        def variance(ordered: np.ndarray) -> np.ndarray:
             values = np.empty_like(ordered)
             values[order] = ordered
             return np.einsum("ij,ij->j", values, factor.solve(values))
 
-        std = posterior_std(compressed.matrix.ordered_kernel_.astype(np.float64), X, explained)
+        std = posterior_std(compressed.matrix.ordered_kernel_.astype(np.float64), X, variance)
         return std if values.ndim == 1 else np.broadcast_to(std[:, None], values.shape).copy()
 
     def __sklearn_tags__(self) -> Tags:

@@ -32,8 +32,8 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
 
     Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.admm.racqp`). The
     authors' driver for SVMs stops after max_iter=5 or at tol=0.1, far from the optimum: on 4,000
-    rows of a9a that is 69.6 % accuracy, and 83.6 % with the defaults. tol=1e-6 and max_iter=5000
-    solve it.
+    rows of a9a the accuracy is then 69.6 %, and 83.6 % with the defaults here. tol=1e-6 and
+    max_iter=5000 reach the optimum.
 
     Parameters
     ----------
@@ -41,7 +41,6 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
         Upper bound of the dual variables, multiplied by the weights of row and class.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
-        `kernel` to `coef0` have the same meaning as in `KernelSVC`.
     mode : {"rac", "rp", "cyclic"}, default="rac"
         "rac": blocks drawn anew in each iteration. "rp": fixed blocks in random order. "cyclic":
         fixed blocks in fixed order, which need not converge.
@@ -52,13 +51,13 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
         "auto" is a tenth of the number of blocks.
     max_iter : int, default=50
     tol : float, default=0.01
-        Primal residual at which iterations stop, of the largest C times weight where that is below
-        1.
+        Primal residual at which iterations stop; multiplied by the largest C times weight if that
+        is below 1.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between blocks.
     halved : bool, default=True
-        The quadratic term is 1/2 x'Hx. False: x'Hx, as in the authors' driver, which gives half the
-        solution of the problem with twice the bound.
+        The quadratic term is 1/2 x'Hx. False: x'Hx, as in the authors' driver, whose solution is
+        half the solution for twice the bound.
     decimals : int or None, default=None
         Decimals to which the dual variables are rounded; 3 in the authors' driver. None: no
         rounding.
