@@ -41,9 +41,9 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
         1. split the rows by hierarchical k-means into `n_leaves` leaves;
         2. solve each leaf's dual for its exact a (no intercept);
         3. landmarks: weighted k-means of the leaf's rows, with weights a_i^2;
-        4. columns cb(x) of landmarks and pseudo landmarks, features phi(x) = cb(x) R with the
-           best R (Algorithm 1, `kbench.approximation.landmarks.pseudo_landmarks`); train a linear
-           model on them by dual coordinate descent.
+        4. compute columns cb(x) of landmarks and pseudo landmarks, features phi(x) = cb(x) R with
+           the best R (Algorithm 1, `kbench.approximation.landmarks.pseudo_landmarks`); train a
+           linear model on phi by dual coordinate descent.
 
     A new row goes down the tree and is evaluated by the model of its leaf, at the cost of the
     distances in the tree, `n_landmarks` kernel values and the pseudo landmarks. A leaf with one
@@ -53,16 +53,16 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     Parameters
     ----------
     n_leaves : int or None, default=None
-        Number of leaves K; fewer if rows coincide. None is one for each 500 rows, at most 64, or
-        one for each 8,000 rows of more than 512,000.
+        Number of leaves K; fewer if rows coincide. None: one for each 500 rows, at most 64, but one
+        for each 8,000 of more than 512,000 rows.
     n_landmarks : int, default=16
         Landmarks m of each leaf. Multiples of 16 use the vector registers best.
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}, default="monomials"
         Columns besides the kernel values: none, products c_i c_j, or kernel values at the lower,
         the upper or both bounds of the triangle inequality for distances to random rows.
     n_pseudo : int or None, default=None
-        Number p of products or rows. None is m rows, or random ones of the m (m + 1) / 2 products,
-        as many as leave 4 training rows of the leaf for each column: with fewer rows the products
+        Number p of products or rows. None is m rows, or as many random ones of the m (m + 1) / 2
+        products as leave the leaf 4 training rows for each column: with fewer rows the products
         overfit. The paper samples p products and does not say how many.
     landmarks : {"weighted", "kmeans", "support"}, default="weighted"
         "kmeans" omits the weights; "support" keeps the exact model of each leaf.
@@ -102,7 +102,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     n_leaves_, n_landmarks_ : int
         Number of leaves, and of the landmarks of all leaves.
     n_iter_ : int
-        Coordinate steps of the exact models and passes of the linear ones.
+        Coordinate steps of the exact models and passes of the linear models.
     converged_ : bool
     kernel_entries_ : int
     kernel_error_ : float
@@ -126,8 +126,8 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     for the factors. Prediction takes O(d b log_b K + m d + p) time a row, in float32.
 
     A leaf sees n / K rows through a small number of landmarks. With leaves of 500 rows of many
-    features that can be a point less accurate than a linear model of all rows (a9a: 4,000 rows,
-    82.4 % against 83.5 %).
+    features, accuracy can be one percentage point below that of a linear model of all rows (a9a:
+    4,000 rows, 82.4 % against 83.5 %).
 
     References
     ----------
@@ -218,12 +218,12 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
             return LeafResult(LandmarkMachine(np.zeros(Y.shape[1])), 0, True, 0)
         low, high = Y[C > 0].min(axis=0), Y[C > 0].max(axis=0)
         constant = np.where(low == high, low, 0.0)
-        open_ = low < high
-        if not open_.any():
+        two_class = low < high
+        if not two_class.any():
             return LeafResult(LandmarkMachine(constant), 0, True, 0)
         exact = solve_problems(
             kernel,
-            Y[:, open_],
+            Y[:, two_class],
             C,
             tol=self.tol,
             cache_mb=self.cache_mb,
@@ -233,7 +233,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
         )
         in_time = all(result.stop_reason != "max_time" for result in exact)
         coef = np.zeros(Y.shape)
-        coef[:, open_] = Y[:, open_] * np.column_stack([result.alpha for result in exact])
+        coef[:, two_class] = Y[:, two_class] * np.column_stack([result.alpha for result in exact])
         n_iter = sum(result.n_iter for result in exact)
         n_support = int(coef.any(axis=1).sum())
         if self.landmarks == "support" or n_support <= self.n_landmarks:
@@ -245,7 +245,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
         features = np.ascontiguousarray(matmul(values, factor))
         linear = solve_linear_dual(
             features,
-            Y[:, open_],
+            Y[:, two_class],
             C,
             rng,
             tol=self.linear_tol,
@@ -253,7 +253,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
             max_time=deadline.seconds_left(),
         )
         beta = np.zeros((columns.n_columns, Y.shape[1]))
-        beta[:, open_] = matmul(factor, linear.coef)
+        beta[:, two_class] = matmul(factor, linear.coef)
         entries = kernel.n_entries + len(X) * len(columns.landmarks)
         machine = approximation(columns, beta, constant)
         squares = self._squares(features, kernel, rng)
@@ -280,7 +280,7 @@ target_cost, random_state, n_jobs
         As in `DCPredClassifier`; landmarks="support" keeps all rows.
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix.
-        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
+        "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     memory_mb : float, default=2048.0
         Largest kernel matrix of a leaf, in MiB; larger leaves are refused.
     fit_intercept : bool, default=False
@@ -353,7 +353,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
             self._warn_of_sizes(X.shape[0])
         rng = check_random_state(self.random_state)
         y = np.asarray(y, np.float64)
-        self.__dict__.pop("intercept_", None)  # of an earlier fit
+        self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
         if self.fit_intercept:
             self.intercept_ = float(y.mean())
             y = y - self.intercept_

@@ -1,6 +1,6 @@
 """Local models with trained landmarks, widths and coefficients in the leaves of a decision tree.
 
-A variant of DC-Pred++ (Hsieh, Si and Dhillon, NIPS 2014) of our own: leaves are axis-aligned boxes
+kbench's variant of DC-Pred++ (Hsieh, Si and Dhillon, NIPS 2014): leaves are axis-aligned boxes
 instead of k-means cells, which is faster, and landmarks are trained by gradients instead of fitted
 by Nystrom's formula, which is more accurate.
 """
@@ -24,7 +24,7 @@ from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
-from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
+from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, make_record
 from kbench.methods.fast_prediction.trained_leaves import (
     LeafTrainingSet,
     TrainedLeaves,
@@ -50,8 +50,8 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
         2. solve the dual of the support vector machine of each leaf (or of all rows) for a;
            targets are its values, clipped to [-1, 1];
-        3. in each leaf, on its `n_features` features of largest deviation, landmarks by k-means of
-           the support vectors with weights a_i^2, coefficients by ridge regression;
+        3. in each leaf, on its `n_features` features of largest deviation, find landmarks by
+           k-means of the support vectors with weights a_i^2, and coefficients by ridge regression;
         4. train landmarks u_j, widths s_j, coefficients b_j and a constant c of
 
                f(x) = c + sum_j b_j exp(-s_j ||x - u_j||^2)
@@ -66,7 +66,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
     Parameters
     ----------
     n_leaves : int or None, default=None
-        None is one for each 500 rows, at most 64, or one for each 8,000 rows of more than 512,000.
+        None: one for each 500 rows, at most 64, but one for each 8,000 of more than 512,000 rows.
     n_landmarks : int, default=16
         Landmarks of each leaf, rounded up to a multiple of 16, which costs the same.
     n_features : int or None, default=16
@@ -132,15 +132,15 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
     O(epochs n m f) for the training. Prediction in float32: O(depth + m f) a row.
 
     A leaf sees n / K rows, and `n_features` of their features. If there are few rows of many
-    features, a linear model of all rows can be one or two points more accurate (a9a: 4,000 rows,
-    81.5 % against 83.5 %). n_features=None takes all features.
+    features, a linear model of all rows can be one or two percentage points more accurate (a9a:
+    4,000 rows, 81.5 % against 83.5 %). n_features=None takes all features.
 
     Without target="global", probability, target_cost and max_time, `fit` also takes `ChunkedRows`
     (`kbench.chunked`), rows that need not fit into memory. They are read twice. The tree is grown
     on a sample of 20,000 rows or more; the rows are written to disk by leaf, and each leaf is
-    trained from its rows. Where leaves would not fit into memory, the tree gets more of them, and
-    `notes_` says so. If all rows are in the sample and gamma is a number, the model has the bits of
-    the fit in memory. C="loo" is decided on the sample.
+    trained from its rows. If leaves would not fit into memory, the tree gets more leaves, and
+    `notes_` says so. If all rows are in the sample and gamma is a number, the model equals that of
+    a fit in memory to the bit. C="loo" is decided on the sample.
 
     Examples
     --------
@@ -187,7 +187,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         Parameters
         ----------
         X : (n, d) array or CSR
-            Kept as a dense float32 array during the fit. Or `ChunkedRows`, which bring their
+            They become a dense float32 array during the fit. Or `ChunkedRows`, which contain their
             labels.
         y : (n,) labels
         sample_weight : (n,), optional
@@ -241,7 +241,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
                     targets.Y[members],
                     targets.C[members],
                     function,
-                    None if teacher is None else teacher.of(members),
+                    None if teacher is None else teacher.at_rows(members),
                     self._width(rows.shape[1]),
                     seed,
                     deadline.seconds_left(),
@@ -312,13 +312,13 @@ class _Teacher(NamedTuple):
     n_entries: int  # kernel values that its training took
     in_time: bool  # whether it was trained to its tolerance
 
-    def of(self, rows: np.ndarray) -> "_Teacher":
+    def at_rows(self, rows: np.ndarray) -> "_Teacher":
         return self._replace(values=self.values[rows], coef=self.coef[rows])
 
 
 class _Leaf(NamedTuple):
     machine: LandmarkMachine
-    n_entries: int = 0  # kernel values that it took
+    n_entries: int = 0  # kernel values that its training took
     in_time: bool = True
 
 
@@ -346,7 +346,7 @@ class _LeafTrainer:
             self.seeds[cluster],
             None,
         )
-        return record_of(leaf.machine, leaf.n_entries)
+        return make_record(leaf.machine, leaf.n_entries)
 
 
 def _exact_coef(
@@ -356,7 +356,7 @@ def _exact_coef(
     C: np.ndarray,
     deadline: Deadline,
 ) -> tuple[np.ndarray, bool]:
-    """Coefficients y_i a_i of the dual solutions for the signs Y : (n, m), and whether in time."""
+    """Dual solutions y_i a_i for the signs Y : (n, m), and whether all were found in time."""
     results = solve_problems(
         kernel,
         Y,
@@ -385,25 +385,25 @@ def _train_leaf(
     """Steps 2 to 4 of `DCPredTrainedClassifier` for the rows X : (n, d) float32 of a leaf.
 
     Y : (n, m) signs. C : (n,), 0 for rows to leave out. function : the exact model's kernel.
-    teacher : the model of all rows, if `model.target` is "global". n_features : of the landmarks.
+    teacher : the model of all rows, if `model.target` is "global". n_features : kept by landmarks.
     """
     deadline = Deadline(max_time, Trace())
-    kept = C > 0
-    if not kept.any():
+    rows = C > 0
+    if not rows.any():
         return _Leaf(LandmarkMachine(np.zeros(Y.shape[1])))
-    X, Y, C = X[kept], Y[kept], C[kept]
-    mixed = Y.min(axis=0) < Y.max(axis=0)
+    X, Y, C = X[rows], Y[rows], C[rows]
+    two_class = Y.min(axis=0) < Y.max(axis=0)
     if teacher is not None and len(Y) >= LANES:
         # The model of all rows may change its sign in a leaf whose rows have one class.
-        mixed[:] = True
-    constant = np.where(mixed, 0.0, Y[0])
-    if not mixed.any():
+        two_class[:] = True
+    constant = np.where(two_class, 0.0, Y[0])
+    if not two_class.any():
         return _Leaf(LandmarkMachine(constant))
     rng = np.random.RandomState(seed)
     features = varying_features(X, n_features)
-    targets, weights, n_entries = Y[:, mixed], np.ones(len(Y)), 0
+    targets, weights, n_entries = Y[:, two_class], np.ones(len(Y)), 0
     if teacher is not None:
-        targets, coef = teacher.values[kept][:, mixed], teacher.coef[kept][:, mixed]
+        targets, coef = teacher.values[rows][:, two_class], teacher.coef[rows][:, two_class]
     elif model.target == "leaf":
         kernel = KernelMatrix(function, X)
         coef, _ = _exact_coef(model, kernel, targets, C, deadline)
@@ -414,21 +414,21 @@ def _train_leaf(
         weights = (coef**2).sum(axis=1)
     if teacher is not None and model.n_synthetic:
         size = int(np.ceil(model.n_synthetic * len(X)))
-        chosen = rng.randint(len(X), size=size)
+        source_rows = rng.randint(len(X), size=size)
         noise = _NOISE * X.std(axis=0) * rng.normal(size=(size, X.shape[1]))
-        added = (X[chosen] + noise).astype(np.float32)
-        X, C = np.vstack([X, added]), np.concatenate([C, C[chosen]])
-        targets = np.vstack([targets, teacher.machine(added)[:, mixed]])
+        synthetic_rows = (X[source_rows] + noise).astype(np.float32)
+        X, C = np.vstack([X, synthetic_rows]), np.concatenate([C, C[source_rows]])
+        targets = np.vstack([targets, teacher.machine(synthetic_rows)[:, two_class]])
         weights = np.concatenate([weights, np.zeros(size)])
     in_time = not deadline.passed
     training = LeafTrainingSet(
         X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), weights, True
     )
-    landmarks, gammas, trained, constants = train_leaf(
+    landmarks, gammas, leaf_coef, constants = train_leaf(
         training, function.gamma, model.n_landmarks, model.epochs, deadline, rng, seed
     )
-    constant[mixed] = constants
+    constant[two_class] = constants
     all_coef = np.zeros((len(landmarks), Y.shape[1]))
-    all_coef[:, mixed] = trained
+    all_coef[:, two_class] = leaf_coef
     machine = LandmarkMachine(constant, landmarks, gammas, all_coef, features)
     return _Leaf(machine, n_entries, in_time)

@@ -15,7 +15,7 @@ from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import RealTargets, Survey
-from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
+from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, make_record
 from kbench.methods.fast_prediction.trained_leaves import (
     LeafTrainingSet,
     TrainedLeaves,
@@ -35,8 +35,8 @@ class DCPredTrainedRegressor(TakesSparseRows, ChunkScores, RegressorMixin, Train
     """Least squares on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
-        2. in each leaf, on its `n_features` features of largest deviation, landmarks by k-means,
-           coefficients by ridge regression;
+        2. in each leaf, on its `n_features` features of largest deviation, find landmarks by
+           k-means, and coefficients by ridge regression;
         3. train landmarks u_j, widths s_j, coefficients b_j and a constant c of
 
                f(x) = c + sum_j b_j exp(-s_j ||x - u_j||^2)
@@ -71,8 +71,8 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
     Notes
     -----
     O(n d log n log K) time for the tree and O(epochs n m f) for the training. Prediction in
-    float32: O(depth + m f) a row. Rows in chunks as in `DCPredTrainedClassifier`; mean and
-    deviation of their targets are summed in another order, so the model is that of the fit in
+    float32: O(depth + m f) a row. `fit` takes rows in chunks as in `DCPredTrainedClassifier`; mean
+    and deviation of their targets are summed in another order, so the model is that of the fit in
     memory up to rounding.
 
     Examples
@@ -103,7 +103,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
         Parameters
         ----------
         X : (n, d) array or CSR
-            Kept as a dense float32 array during the fit. Or `ChunkedRows`, which bring their
+            They become a dense float32 array during the fit. Or `ChunkedRows`, which contain their
             targets.
         y : (n,)
         trace : Trace, optional
@@ -157,7 +157,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
                 )
                 for (_, members), seed in zip(groups, seeds, strict=True)
             )
-            machines = [_rescaled(machine, mean, scale) for machine, _ in results]
+            machines = [_rescale(machine, mean, scale) for machine, _ in results]
         self.labels_ = labels
         sizes = np.bincount(labels, minlength=tree.n_leaves)
         self._pack(tree, sizes, machines, rows.shape[1], offset, trace)
@@ -224,7 +224,7 @@ class _LeafTrainer:
     gamma: float
     offset: np.ndarray | None
     mean: float  # of the targets of all rows
-    scale: float  # their standard deviation
+    scale: float  # standard deviation of the targets
     seeds: np.ndarray  # (n_leaves,)
 
     record: ClassVar[type] = LeafRecord
@@ -233,11 +233,11 @@ class _LeafTrainer:
         y = (targets[:, 0] - self.mean) / self.scale
         rows = float32_rows(X, self.offset)
         machine, _ = _train_leaf(self.model, rows, y, self.gamma, self.seeds[cluster], None)
-        return record_of(_rescaled(machine, self.mean, self.scale))
+        return make_record(_rescale(machine, self.mean, self.scale))
 
 
-def _rescaled(machine: LandmarkMachine, mean: float, scale: float) -> LandmarkMachine:
-    """The model of scale f + mean for the model of f."""
+def _rescale(machine: LandmarkMachine, mean: float, scale: float) -> LandmarkMachine:
+    """Make the model of scale f + mean from the model of f."""
     coef = None if machine.coef is None else scale * machine.coef
     constant = scale * np.asarray(machine.constant, np.float64) + mean
     return LandmarkMachine(constant, machine.landmarks, machine.gammas, coef, machine.features)

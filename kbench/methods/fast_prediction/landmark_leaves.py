@@ -39,19 +39,18 @@ from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, integer, usual
 
-# Minimum number of rows for each column, which is a landmark or a product of landmarks: rows of the
-# sample on which R is fitted, and of a leaf that chooses its number of products itself. With fewer
-# rows the products overfit.
+# Minimum number of sampled rows for each column (a landmark or a product of landmarks) when R is
+# fitted and when the number of products is chosen. With fewer rows the products overfit.
 # Held-out accuracy with 16 leaves of 32 landmarks on letter: 82.4 % with all products, 89.0 with 4
-# rows a column, 86.7 with 8. On usps, a9a, ijcnn1 and letter 4 rows lose at most .4 point to all
-# products, 16 rows up to 7.6 (`scripts/bench_fast_prediction.py --products`).
+# rows a column, 86.7 with 8. On usps, a9a, ijcnn1 and letter 4 rows a column lose at most .4
+# percentage points, 16 rows up to 7.6 (`scripts/bench_fast_prediction.py --products`).
 _ROWS_PER_COLUMN = 4
-# Rows per leaf if more leaves than rows are asked for, because models of one row ignore C. Set by
+# Rows per leaf if `n_leaves` exceeds the number of rows, because models of one row ignore C. Set by
 # hand.
-_ROWS_OF_SMALL_LEAF = 10
+_SMALL_LEAF_ROWS = 10
 # Numbers of landmarks per leaf among which `target_cost` chooses, at most a factor of two apart:
-# a finer list would meet the cost more closely, and train more models. Set by hand.
-_LANDMARKS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
+# a finer list would meet the cost more closely but train more models. Set by hand.
+_LANDMARK_COUNTS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 
 
 class LeafResult(NamedTuple):
@@ -71,8 +70,7 @@ class LeafResult(NamedTuple):
 class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     """Base of the estimators: their parameters as fields of a dataclass, and the model."""
 
-    # The CSR rows of a leaf, and those that the tree assigns, are made dense: copies and rows as
-    # `kbench.validated` explains them.
+    # CSR rows of a leaf, and batches of the tree, are made dense (`kbench.validated`).
     dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
 
     _parameter_constraints: ClassVar[dict] = {
@@ -112,7 +110,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     ) -> LeafResult:
         """Train on the rows X : (n, d) of one leaf, with their kernel matrix and targets.
 
-        max_time : seconds for what can be interrupted.
+        max_time : seconds for the steps that can be interrupted.
         """
 
     def _candidates_by_kind(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
@@ -121,7 +119,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
             for pseudo in dict.fromkeys(("none", self.pseudo)):
                 kind = [
                     {"n_leaves": n_leaves, "pseudo": pseudo, "n_landmarks": m, "n_pseudo": p}
-                    for m in _LANDMARKS
+                    for m in _LANDMARK_COUNTS
                     if m <= rows and (p := self._pseudo_of_leaf(rows, m, pseudo)) != 0
                 ]
                 if kind:
@@ -143,15 +141,15 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         return approximation(columns, coef, np.zeros(n_outputs)), pseudo
 
     def _leaves_for(self, n: int) -> int:
-        """Leaves of a tree of n rows: `n_leaves` or their default, fewer if those exceed n."""
+        """Leaves of a tree of n rows: `n_leaves` or its default, fewer if this exceeds n."""
         n_leaves = number_of_groups(self.n_leaves, n, max_rows=LEAF_ROWS)
-        return n_leaves if n_leaves <= n else max(1, n // _ROWS_OF_SMALL_LEAF)
+        return n_leaves if n_leaves <= n else max(1, n // _SMALL_LEAF_ROWS)
 
     def _warn_of_sizes(self, n: int) -> None:
         """Warn of sizes above the number of rows n."""
-        for name, used in (("n_leaves", self._leaves_for(n)), ("n_landmarks", n)):
+        for name, size in (("n_leaves", self._leaves_for(n)), ("n_landmarks", n)):
             if (getattr(self, name) or 0) > n:
-                warn(f"{name}={getattr(self, name)} is more than the {n} rows; {used} are used")
+                warn(f"{name}={getattr(self, name)} is more than the {n} rows; {size} are used")
 
     def _fit_leaves(
         self,
@@ -162,7 +160,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         trace: Trace,
         deadline: Deadline | None = None,
     ) -> bool:
-        """Grow the tree, train each leaf, pack the model; returns whether no leaf ran out of time.
+        """Grow the tree, train each leaf, pack the model; returns whether all leaves had time.
 
         targets : arrays (n, ...), of which each leaf gets its rows.
         """
@@ -188,7 +186,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
                 for (_, rows), seed in zip(groups, seeds, strict=True)
             )
         with trace.phase("prepare"):
-            # The tree assigns rows in float32, so a leaf may have no training row: its model is 0.
+            # The tree assigns rows in float32, so a leaf may lack training rows; its model is 0.
             machines = [LandmarkMachine(np.zeros(n_outputs))] * tree.n_leaves
             offset = float32_offset(X)
             for (leaf, _), result in zip(groups, results, strict=True):
@@ -259,10 +257,10 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
 
 def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:
     """The exact model of a leaf: its landmarks are the rows with non-zero coef : (n, m)."""
-    kept = np.flatnonzero(coef.any(axis=1))
-    if not len(kept):
+    support = np.flatnonzero(coef.any(axis=1))
+    if not len(support):
         return LandmarkMachine(constant)
-    return LandmarkMachine(constant, X[kept], np.full(len(kept), gamma), coef[kept])
+    return LandmarkMachine(constant, X[support], np.full(len(support), gamma), coef[support])
 
 
 def approximation(columns: PseudoLandmarks, coef: np.ndarray, constant: np.ndarray) -> Any:
@@ -281,7 +279,7 @@ def _train_leaf(
     targets: list[np.ndarray],
     max_time: float | None,
 ) -> LeafResult:
-    """`LandmarkLeaves._train_leaf` for a process of its own, which gets no kernel matrix."""
+    """`LandmarkLeaves._train_leaf` in a worker process, to which no kernel matrix is sent."""
     dense = X.toarray() if sp.issparse(X) else X
     kernel = KernelMatrix(function, dense)
     rng = np.random.RandomState(seed)

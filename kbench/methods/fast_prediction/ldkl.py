@@ -19,11 +19,11 @@ from kbench.solvers.stochastic.local_tree import train_tree, tree_sizes
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, integer, usual
 
-# The vectors of the tree are multiplied by the scale of the rows and stored in float32, whose range
-# is 1e-38 to 3e38: this bound leaves eight digits for the vectors themselves. Guard.
+# Guard: the vectors of the tree are multiplied by the scale of the rows and stored in float32,
+# whose range is 1e-38 to 3e38; this bound leaves a range of 1e-8 to 1e8 for the unscaled vectors.
 _MIN_SCALE = 1e-30
-# Largest number of passes over the rows, whatever `max_iter` is: on 30 rows its default would make
-# 2,700, which take seconds and fit the noise. More than 2,500 rows are not affected. Set by hand.
+# Largest number of passes over the rows. On 30 rows max_iter=15000 would make 2,500 passes, which
+# take seconds and fit the noise; from 2,500 rows on it makes fewer than 300. Set by hand.
 _MAX_PASSES = 300
 
 
@@ -49,12 +49,12 @@ class LDKLClassifier(WeightedOneVsRest):
         Penalties of w, p (the paper's theta') and q (theta), relative to the weighted mean loss.
     sigma : float, default=1.0
     schedule : {"pegasos", "adam"}, default="adam"
-        The steps of the implementation by the authors' group, which shrink vectors by t / (t + 1)
-        and divide steps by the penalties and sqrt(t); or Adam on the objective.
+        "pegasos" has the steps of the implementation by the authors' group, which shrink vectors by
+        t / (t + 1) and divide steps by the penalties and sqrt(t); "adam" is Adam on the objective.
     rate : float, default=0.02
         First step size of "adam".
     max_iter : int, default=3000
-        Number of batches; fewer if they are 300 passes over the rows, as below 2,500 rows.
+        Number of batches, at most 300 passes over the rows.
     batch_size : int or None, default=None
         Rows of a batch; None is the square root of the number of rows.
     max_time : float or None, default=None
@@ -117,7 +117,7 @@ class LDKLClassifier(WeightedOneVsRest):
         **usual("max_iter", "max_time", "class_weight", "probability", "random_state"),
     }
 
-    # `_targets` multiplies it by the weights of row and class, which weight the mean loss.
+    # `_targets` multiplies C by the weights of row and class, which weight the mean loss.
     C: ClassVar[float] = 1.0
 
     depth: int = 4
@@ -148,7 +148,7 @@ class LDKLClassifier(WeightedOneVsRest):
         max_iter = min(self.max_iter, _MAX_PASSES * -(-n // batch_size))
         weights = relative_weights(targets.C).astype(np.float32)
         with trace.phase("train"):
-            trained = [
+            results = [
                 train_tree(
                     rows,
                     column.astype(np.float32),
@@ -167,7 +167,7 @@ class LDKLClassifier(WeightedOneVsRest):
                 for column in targets.Y.T
             ]
         with trace.phase("prepare"):
-            vectors = [tree for tree, _ in trained]
+            vectors = [tree for tree, _ in results]
             trees = np.zeros((len(vectors), 3 * nodes, len(mean) + 1))
             trees[:, :n_vectors] = vectors
             trees[..., :-1] *= scale
@@ -178,7 +178,7 @@ class LDKLClassifier(WeightedOneVsRest):
             if offset is not None:
                 shifted[..., -1] += matmul(shifted[..., :-1], offset)
             self._machine = HyperplaneTrees(shifted, self.sigma, offset)
-        self.n_iter_ = sum(steps for _, steps in trained)
+        self.n_iter_ = sum(steps for _, steps in results)
         self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)
         self.prediction_flops_ = self._machine.flops()
         if self.n_iter_ < max_iter * len(vectors):

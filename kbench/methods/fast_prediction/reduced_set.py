@@ -1,4 +1,4 @@
-"""Support vector machine whose expansion is approximated by one of few points (reduced sets).
+"""Support vector machine whose expansion is approximated by few points (reduced sets).
 
 Schoelkopf, Knirsch, Smola and Burges, "Fast Approximation of Support Vector Kernel Expansions"
 (DAGM 1998).
@@ -46,9 +46,9 @@ class ReducedSetSVC(BoxClassifier):
     max_iter : int, default=-1
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        Parameters of the exact model from `C` on as in `KernelSVC`.
+        From `C` on: parameters of the exact model, as in `KernelSVC`.
     random_state : int, RandomState or None, default=None
-        Draws the starts of the searches.
+        Seed of the starts of the searches.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ converged_, n_features_in_
     True
     """
 
-    # CSR support vectors are dense while pre-images are sought (`kbench.validated`).
+    # CSR support vectors are made dense for the search of pre-images (`kbench.validated`).
     dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
 
     _parameter_constraints: ClassVar[dict] = {
@@ -136,7 +136,7 @@ converged_, n_features_in_
         function = problem.kernel.kernel
         assert isinstance(function, RBF)
         with trace.phase("reduce"):
-            reduced = [
+            expansions = [
                 reduced_set(
                     *_expansion(problem.X, self.support_, coef),
                     function.gamma,
@@ -148,28 +148,28 @@ converged_, n_features_in_
                 for coef in self.dual_coef_
             ]
         with trace.phase("prepare"):
-            self.points_ = np.vstack([expansion.points for expansion in reduced])
-            self.coef_ = np.zeros((len(reduced), len(self.points_)))
+            self.points_ = np.vstack([expansion.points for expansion in expansions])
+            self.coef_ = np.zeros((len(expansions), len(self.points_)))
             start = 0
-            for row, expansion in zip(self.coef_, reduced, strict=True):
+            for row, expansion in zip(self.coef_, expansions, strict=True):
                 row[start : start + len(expansion.coef)] = expansion.coef
                 start += len(expansion.coef)
-            self.residuals_ = tuple(expansion.residuals for expansion in reduced)
+            self.residuals_ = tuple(expansion.residuals for expansion in expansions)
             kernel = KernelMatrix(RBF(function.gamma), self.points_, self.dtype)
             dtype = prediction_dtype(kernel, self.coef_.T)
             points = np.arange(len(self.points_))
             self._machine = KernelExpansion(kernel, points, self.coef_.T, dtype)
-        self.n_parameters_ = self.points_.size + len(self.points_) + len(reduced)
+        self.n_parameters_ = self.points_.size + len(self.points_) + len(expansions)
         self.kernel_entries_ = problem.kernel.n_entries
 
 
 def _expansion(X: Any, support: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The support vectors with non-zero coefficients, dense float64 rows of X : (n, d), and these.
+    """Dense float64 support vectors, among the rows X : (n, d), and their non-zero coefficients.
 
-    A fit that a limit stops before its first step has none; the first row, with coefficient 0,
-    stands in for them.
+    A fit that a limit stops before its first step has no support vector; the first row then stands
+    in, with coefficient 0.
     """
-    kept = np.flatnonzero(coef)
-    vectors, coef = (X[support[kept]], coef[kept]) if len(kept) else (X[:1], np.zeros(1))
+    nonzero = np.flatnonzero(coef)
+    vectors, coef = (X[support[nonzero]], coef[nonzero]) if len(nonzero) else (X[:1], np.zeros(1))
     dense = vectors.toarray() if sp.issparse(vectors) else vectors
     return np.asarray(dense, np.float64), coef

@@ -21,10 +21,10 @@ from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE
 
-_HELD_OUT = 5  # one row in five is held out for validation; set by hand
-_SAMPLE = 10_000  # rows from which the models that are timed are made; set by hand
-# Numbers of leaves that are tried, if leaves have at least 40 rows on average. Set by hand.
-_LEAVES, _ROWS_OF_A_LEAF = (1, 4, 16, 32, 64, 256, 1024), 40
+_VALIDATION_FOLDS = 5  # one row in five is held out for validation; set by hand
+_SAMPLE_ROWS = 10_000  # rows from which the timed models are made; set by hand
+# Numbers of leaves that are tried, and the least mean number of rows of a leaf. Set by hand.
+_LEAF_COUNTS, _MIN_LEAF_ROWS = (1, 4, 16, 32, 64, 256, 1024), 40
 
 
 class TargetCost(BaseEstimator):
@@ -51,19 +51,19 @@ class TargetCost(BaseEstimator):
 
     @abstractmethod
     def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
-        """A router with the cost of one that `fit` makes; X : (n, d) float32."""
+        """A router that costs as much as the router of `fit`; X : (n, d) float32."""
 
     @abstractmethod
     def _stand_in_leaf(
         self, X: np.ndarray, sizes: dict[str, Any], n_outputs: int
     ) -> tuple[LandmarkMachine, str]:
-        """A leaf with the cost of one that `fit` makes, and its kind of pseudo landmarks."""
+        """A leaf that costs as much as a leaf of `fit`, and its kind of pseudo landmarks."""
 
     def _fit_within(
         self, target_cost: float, X: Any, y: Any, sample_weight: Any, trace: Trace
     ) -> None:
-        """Choose sizes, fit a twin with them, and copy its fitted attributes."""
-        checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        """Choose sizes, fit a clone with them, and copy its fitted attributes."""
+        rows = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         targets = np.asarray(y)
         weights = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
         n_classes = len(np.unique(targets)) if is_classifier(self) else 2
@@ -71,42 +71,40 @@ class TargetCost(BaseEstimator):
         rng = check_random_state(self.random_state)
         deadline = Deadline(getattr(self, "max_time", None), trace)
         with trace.phase("choose"):
-            affordable = self._affordable(target_cost, checked, n_outputs, rng)
-            order = rng.permutation(checked.shape[0])
-            held_out, training = np.split(order, [max(1, len(order) // _HELD_OUT)])
+            affordable = self._affordable_sizes(target_cost, rows, n_outputs, rng)
+            order = rng.permutation(rows.shape[0])
+            held_out, training = np.split(order, [max(1, len(order) // _VALIDATION_FOLDS)])
             training_weights = {name: value[training] for name, value in weights.items()}
             choices = []
             for sizes, cost in affordable:
-                twin = self._with(sizes, deadline)
+                model = self._clone_with(sizes, deadline)
                 if is_classifier(self):
-                    twin.set_params(probability=False)
-                twin.fit(checked[training], targets[training], **training_weights)
-                choices.append(
-                    (sizes, cost, float(twin.score(checked[held_out], targets[held_out])))
-                )
+                    model.set_params(probability=False)
+                model.fit(rows[training], targets[training], **training_weights)
+                choices.append((sizes, cost, float(model.score(rows[held_out], targets[held_out]))))
             best = max(choices, key=lambda choice: (choice[2], -choice[1]))
-        twin = self._with(best[0], deadline).fit(X, y, **weights, trace=trace)
+        model = self._clone_with(best[0], deadline).fit(X, y, **weights, trace=trace)
         parameters = self.get_params()
-        learnt = {name: v for name, v in vars(twin).items() if name not in parameters}
+        learnt = {name: v for name, v in vars(model).items() if name not in parameters}
         self.__dict__.update(learnt)
         self.sizes_, self.choices_ = best[0], choices
-        self.cost_ = self._relative_cost(self._machine, checked, n_outputs)
+        self.cost_ = self._relative_cost(self._machine, rows, n_outputs)
 
     def _relative_cost(self, machine: LocalLandmarks, X: Any, n_outputs: int) -> float:
         """Measured cost of a prediction, in predictions of a linear model."""
         rows = unit_rows(X)
         return median_s(lambda: machine(rows)) / rows.shape[0] / linear_prediction_s(X, n_outputs)
 
-    def _with(self, sizes: dict[str, Any], deadline: Deadline) -> Any:
+    def _clone_with(self, sizes: dict[str, Any], deadline: Deadline) -> Any:
         left = deadline.seconds_left()
         limits = {} if left is None else {"max_time": left}
         return clone(self).set_params(**sizes, target_cost=None, **limits)
 
-    def _affordable(
+    def _affordable_sizes(
         self, target_cost: float, X: Any, n_outputs: int, rng: np.random.RandomState
     ) -> list[tuple[dict[str, Any], float]]:
         """The largest sizes of each kind within the budget, and their costs."""
-        sample = X[np.sort(rng.permutation(X.shape[0])[:_SAMPLE])]
+        sample = X[np.sort(rng.permutation(X.shape[0])[:_SAMPLE_ROWS])]
         sample = sample.toarray() if sp.issparse(sample) else sample
         offset = float32_offset(sample)
         rows = float32_rows(sample, offset)
@@ -116,7 +114,7 @@ class TargetCost(BaseEstimator):
             n_leaves = kind[0]["n_leaves"]
             if n_leaves not in routers:
                 routers[n_leaves] = self._stand_in_router(rows, n_leaves)
-            fitting = None
+            largest = None
             for sizes in kind:
                 leaf, pseudo = self._stand_in_leaf(rows, sizes, n_outputs)
                 leaves = [leaf] * routers[n_leaves].n_leaves
@@ -125,9 +123,9 @@ class TargetCost(BaseEstimator):
                 lowest_cost = min(lowest_cost, cost)
                 if cost > target_cost:
                     break
-                fitting = sizes, cost
-            if fitting is not None:
-                affordable.append(fitting)
+                largest = sizes, cost
+            if largest is not None:
+                affordable.append(largest)
         if not affordable:
             raise ValueError(
                 f"target_cost={target_cost:g} cannot be met: here the cheapest router and "
@@ -138,4 +136,4 @@ class TargetCost(BaseEstimator):
 
 def leaf_counts(n: int) -> list[int]:
     """Numbers of leaves to try for n rows."""
-    return [k for k in _LEAVES if k == 1 or k * _ROWS_OF_A_LEAF <= n]
+    return [k for k in _LEAF_COUNTS if k == 1 or k * _MIN_LEAF_ROWS <= n]

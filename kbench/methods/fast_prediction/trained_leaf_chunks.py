@@ -1,8 +1,8 @@
 """Trained landmarks on rows that are larger than memory.
 
-The tree is grown on a sample. Then, as for the other divided models (`out_of_core`), one pass
-writes the rows to disk in the order of the leaves, and each leaf is trained from its rows alone.
-Unlike theirs, the models of all leaves stay in memory: they are small.
+The tree is grown on a sample. As for the other divided models (`out_of_core`), one pass then writes
+the rows to disk in the order of the leaves, and each leaf is trained from its rows alone. The
+models of all leaves are small and stay in memory.
 """
 
 from typing import NamedTuple
@@ -27,12 +27,12 @@ class LeafRecord(NamedTuple):
     kernel_entries: int = 0
 
 
-def record_of(machine: LandmarkMachine, kernel_entries: int = 0) -> LeafRecord:
+def make_record(machine: LandmarkMachine, kernel_entries: int = 0) -> LeafRecord:
     return LeafRecord(dict(vars(machine)), kernel_entries)
 
 
 class TrainedOutOfCore(NamedTuple):
-    """What the training of all leaves gives."""
+    """Result of training all leaves."""
 
     machines: list[LandmarkMachine]
     sizes: np.ndarray  # (n_leaves,) rows of each leaf

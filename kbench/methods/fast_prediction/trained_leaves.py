@@ -40,29 +40,28 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, integer, usual
 
 # Every number below is set by hand. Ridge regression with the first penalty on b' K_UU b, and the
-# second on the square of each number, gives the initial coefficients. It is solved four times, and
-# rows beyond the margin get the weight 1e-3 in the next solution: an approximation of the squared
-# hinge loss, which the training then refines.
-_RIDGE, _RIDGE_OF_EACH = 0.1, 1e-4
+# second on the square of each coefficient, gives the initial b. It is solved four times, and rows
+# beyond the margin get the weight 1e-3 in the next solution. This approximates the squared hinge
+# loss, which the training refines.
+_RIDGE, _DIAGONAL_RIDGE = 0.1, 1e-4
 _REWEIGHTINGS = 4
 _WEIGHT_BEYOND_MARGIN = 1e-3
-# Leaves with fewer than 400 rows take more epochs, so that they take as many steps, up to 200.
-_ROWS_OF_AN_EPOCH = 400
+# Leaves with fewer than 400 rows get more epochs, up to 200, so that they take as many steps.
+_FULL_EPOCH_ROWS = 400
 _MAX_EPOCHS = 200
-# First step sizes of Adam for landmarks, up to 64 features and above, where the steps of all
-# features add up to longer moves; and for coefficients.
-_RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
+# Adam's first step size for landmarks of up to 64 features; for landmarks of more features, whose
+# moves add up over the features; and for coefficients.
+_RATE, _RATE_WIDE, _WIDE_FEATURES = 0.05, 0.01, 64
 _COEF_RATE = 0.03
 # Number of features of a leaf, besides all features, that is tried for a `target_cost`.
 _FEATURES = 16
 # For a fit to chunks: rows of the sample on which the tree is grown, and the fraction of the memory
 # that the training of a leaf may take.
-_SAMPLE, _LEAF = 20_000, 1 / 2
-# Bytes for each row of a leaf and each landmark: kernel values in float64, three times in the ridge
-# regression that gives the initial coefficients; and bytes for each row besides its features and
-# kernel values, which are vectors of the solver.
-_VALUES, _VECTORS = 24, 100
-# Standard deviations by which a leaf may have more rows than its fraction of the sample says.
+_SAMPLE_ROWS, _LEAF_MEMORY = 20_000, 1 / 2
+# Bytes for each pair of row and landmark: the initial ridge regression holds three matrices of
+# float64 kernel values; and bytes of the solver's vectors for each row.
+_VALUE_BYTES, _VECTOR_BYTES = 24, 100
+# A leaf is expected to have up to this many standard deviations more rows than its sample implies.
 _DEVIATIONS = 3.0
 
 
@@ -157,7 +156,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     def _fit_chunks(
         self, rows: ChunkedRows, targets: ChunkedTargets, trace: Trace
     ) -> TrainedOutOfCore:
-        """Train on rows in chunks; the subclass sets what describes its targets."""
+        """Train on rows in chunks; the subclass sets the attributes of its targets."""
         refuse_with_chunks(self)
         if not self.accepts_chunks:
             raise ValueError(
@@ -165,11 +164,11 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
                 "chunks"
             )
         with trace.phase("survey"):
-            # Tree and leaves get the random numbers that they get in memory.
+            # Tree and leaves get the same random numbers as in a fit to rows in memory.
             seed = check_random_state(self.random_state).randint(2**31)
-            # Rows are counted beforehand only where their number decides.
+            # len(rows) may read all rows, so it is asked only if n_leaves depends on it.
             n_leaves = self.n_leaves or number_of_groups(None, len(rows), max_rows=LEAF_ROWS)
-            size = sample_size(_SAMPLE, n_leaves)
+            size = sample_size(_SAMPLE_ROWS, n_leaves)
             survey = Survey(rows, targets, size, seed)
         rng = check_random_state(self.random_state)
         with trace.phase("cluster"):
@@ -182,11 +181,11 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
             tree, notes = self._sampled_tree(rows, survey, sample, Y, weight, rng)
         seeds = rng.randint(np.iinfo(np.int32).max, size=tree.n_leaves)
         trainer = self._leaf_trainer(survey, function, offset, seeds)
-        trained = train_leaves(self, rows, survey, tree, offset, trainer, seed, trace)
+        result = train_leaves(self, rows, survey, tree, offset, trainer, seed, trace)
         self.n_features_in_ = rows.n_features
-        self.notes_ = notes + trained.notes
-        self._pack(tree, trained.sizes, trained.machines, rows.n_features, offset, trace)
-        return trained
+        self.notes_ = notes + result.notes
+        self._pack(tree, result.sizes, result.machines, rows.n_features, offset, trace)
+        return result
 
     def _sampled_tree(
         self,
@@ -199,31 +198,31 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     ) -> tuple[AxisTree, list[str]]:
         """A tree for all rows, grown on the sample X : (s, d) float32, Y : (s, m), weight : (s,).
 
-        It gets more leaves than `n_leaves` if one of them would not fit into memory, and a note
-        says so; a KbenchError if no tree has leaves that fit.
+        The tree gets more leaves than `n_leaves`, with a note, if a leaf would not fit into memory.
+        Raises a KbenchError if no tree has leaves that fit.
         """
         n, s = survey.n, len(X)
-        row = 3 * rows.n_features * 4 + _VALUES * (self.n_landmarks + 1) + _VECTORS
-        max_leaf_rows = max(1, int(_LEAF * rows.memory_mb * 2**20 / row))
-        asked = n_leaves = number_of_groups(self.n_leaves, n, max_rows=LEAF_ROWS)
+        row_bytes = 3 * rows.n_features * 4 + _VALUE_BYTES * (self.n_landmarks + 1) + _VECTOR_BYTES
+        max_leaf_rows = max(1, int(_LEAF_MEMORY * rows.memory_mb * 2**20 / row_bytes))
+        n_initial = n_leaves = number_of_groups(self.n_leaves, n, max_rows=LEAF_ROWS)
         min_rows = max(1, self.min_rows * s // n)
         while True:
             tree = self._tree(X, Y, weight, n_leaves, min_rows, rng)
             largest = np.bincount(tree.assign(X)).max()
-            expected = n * (largest + (_DEVIATIONS * np.sqrt(largest) if s < n else 0.0)) / s
-            if expected <= max_leaf_rows:
+            expected_rows = n * (largest + (_DEVIATIONS * np.sqrt(largest) if s < n else 0.0)) / s
+            if expected_rows <= max_leaf_rows:
                 break
             if tree.n_leaves < n_leaves:
                 raise KbenchError(
-                    f"about {expected:.0f} rows of a leaf do not fit into "
+                    f"about {expected_rows:.0f} rows of a leaf do not fit into "
                     f"memory_mb={rows.memory_mb:g}, at most {max_leaf_rows} are trained together, "
                     f"and the tree divides no further with min_rows={self.min_rows}"
                 )
             n_leaves *= 2
-        if n_leaves == asked:
+        if n_leaves == n_initial:
             return tree, []
         note = (
-            f"n_leaves is {n_leaves}, not {asked}, because larger leaves do not fit into "
+            f"n_leaves is {n_leaves}, not {n_initial}, because larger leaves do not fit into "
             f"memory_mb={rows.memory_mb:g}"
         )
         warn(note)
@@ -244,7 +243,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         """Set the model and the attributes that describe it; `sizes` are the leaves' rows."""
         require_finite(self, coef_=[machine.total for machine in machines])
         with trace.phase("prepare"):
-            # Every leaf has rows, because the tree was grown on them.
+            # Every leaf has rows, because the tree was grown on these rows.
             self._machine = LocalLandmarks(tree, machines, n_features, offset=offset)
         self.tree_, self.leaf_sizes_ = tree, sizes
         self.n_leaves_ = tree.n_leaves
@@ -279,18 +278,18 @@ def train_leaf(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Train a leaf; returns landmarks (m, f), widths (m,), coefficients (m, q), constants (q,).
 
-    After the deadline it returns the initial ones.
+    After the deadline it returns their initial values.
     """
     scale = np.sqrt(gamma * LOG2_E)
     Z = np.ascontiguousarray(training.X * np.float32(scale))
     m = -(-n_landmarks // LANES) * LANES
-    landmarks = weighted_kmeans(Z, training.kmeans_weights, m, rng)  # it may give fewer
+    landmarks = weighted_kmeans(Z, training.kmeans_weights, m, rng)  # at most m
     landmarks = np.vstack([landmarks, Z[rng.randint(len(Z), size=m - len(landmarks))]])
-    first, intercept = _first_coef(Z, training.targets, landmarks, training.margins)
+    initial_coef, intercept = _initial_coef(Z, training.targets, landmarks, training.margins)
     landmarks = np.ascontiguousarray(landmarks.T, np.float32)
-    log_widths, trained = np.zeros(m, np.float32), np.ascontiguousarray(first.T, np.float32)
+    log_widths, coef = np.zeros(m, np.float32), np.ascontiguousarray(initial_coef.T, np.float32)
     constants = intercept.astype(np.float32)
-    passes = 0.0 if deadline.passed else max(1.0, _ROWS_OF_AN_EPOCH / len(Z)) * epochs
+    passes = 0.0 if deadline.passed else max(1.0, _FULL_EPOCH_ROWS / len(Z)) * epochs
     train_landmarks(
         Z,
         np.ascontiguousarray(training.targets, np.float32),
@@ -298,15 +297,15 @@ def train_leaf(
         training.margins,
         landmarks,
         log_widths,
-        trained,
+        coef,
         constants,
         int(min(max(_MAX_EPOCHS, epochs), passes)),
-        _RATE if Z.shape[1] <= _WIDE else _RATE_WIDE,
+        _RATE if Z.shape[1] <= _WIDE_FEATURES else _RATE_WIDE,
         _COEF_RATE,
         seed,
     )
     gammas = gamma * np.exp(log_widths.astype(np.float64))
-    return landmarks.T / scale, gammas, trained.T, constants
+    return landmarks.T / scale, gammas, coef.T, constants
 
 
 def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
@@ -326,12 +325,12 @@ def varying_features(X: np.ndarray, n_features: int) -> np.ndarray:
     return np.sort(np.argsort(-X.std(axis=0), kind="stable")[:n_features])
 
 
-def _first_coef(
+def _initial_coef(
     Z: np.ndarray, targets: np.ndarray, landmarks: np.ndarray, margins: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Initial coefficients (m, q) and constants (q,) by reweighted ridge regression."""
-    unit = make_kernel("rbf", landmarks, gamma=1.0 / LOG2_E)
-    matrix = KernelMatrix(unit, landmarks.astype(np.float64), np.float64)
+    kernel = make_kernel("rbf", landmarks, gamma=1.0 / LOG2_E)
+    matrix = KernelMatrix(kernel, landmarks.astype(np.float64), np.float64)
     points = matrix.points(slice(None))
     values = np.ones((len(Z), len(landmarks) + 1))
     block = np.empty((len(Z), len(landmarks)))
@@ -341,7 +340,7 @@ def _first_coef(
     values[:, :-1] = block
     penalty = np.zeros((values.shape[1], values.shape[1]))
     penalty[:-1, :-1] = _RIDGE * matrix.block(np.arange(len(landmarks)))
-    penalty[np.diag_indices_from(penalty)] += _RIDGE_OF_EACH
+    penalty[np.diag_indices_from(penalty)] += _DIAGONAL_RIDGE
     solution = np.zeros((values.shape[1], targets.shape[1]))
     for o, target in enumerate(targets.T):
         weights = np.ones(len(Z))
@@ -349,7 +348,7 @@ def _first_coef(
             weighted = values * weights[:, None]
             normal = matmul(weighted.T, values) + penalty
             solution[:, o] = scipy.linalg.solve(normal, matmul(weighted.T, target), assume_a="pos")
-            fitted = matmul(values, solution[:, o])
-            beyond = ((target >= 1) & (fitted > 1)) | ((target <= -1) & (fitted < -1))
-            weights = np.where(beyond, _WEIGHT_BEYOND_MARGIN, 1.0)
+            estimates = matmul(values, solution[:, o])
+            beyond_margin = ((target >= 1) & (estimates > 1)) | ((target <= -1) & (estimates < -1))
+            weights = np.where(beyond_margin, _WEIGHT_BEYOND_MARGIN, 1.0)
     return solution[:-1], solution[-1]

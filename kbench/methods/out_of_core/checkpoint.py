@@ -1,6 +1,6 @@
-"""State of a long fit in a file, so that a fit that was killed can be continued.
+"""State of a long fit in a file, from which the fit can continue after it was killed.
 
-The file is replaced atomically. It holds arrays, and the parameters and a hash of the data of the
+The file is replaced atomically. It holds the arrays, the parameters and a hash of the data of the
 fit; a fit with other parameters or data is refused.
 """
 

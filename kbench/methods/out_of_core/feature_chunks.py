@@ -12,10 +12,10 @@ from kbench.clustering.rows_by_cluster import spill
 from kbench.methods.base.survey import Survey
 from kbench.trace import Trace
 
-# Rows of the sample on which features, landmarks and clusters are chosen, as `n_samples` of MEKA in
-# memory. Least number of sample rows per landmark, set by hand.
+# Rows of the sample on which features, landmarks and clusters are chosen, the default `n_samples`
+# of MEKA; and least number of sampled rows for each landmark. Set by hand.
 SAMPLE = 20_000
-_ROWS_OF_A_LANDMARK = 4
+_ROWS_PER_LANDMARK = 4
 
 
 def feature_sample(part: Any) -> int:
@@ -24,7 +24,7 @@ def feature_sample(part: Any) -> int:
     sizes = [parameters.get(name) for name in ("n_components", "rank", "n_landmarks")]
     landmarks = max((size for size in sizes if isinstance(size, int)), default=0)
     clusters = parameters.get("n_clusters") or 1
-    return max(SAMPLE, _ROWS_OF_A_LANDMARK * landmarks * clusters)
+    return max(SAMPLE, _ROWS_PER_LANDMARK * landmarks * clusters)
 
 
 def with_gamma_of_all_rows(part: Any, survey: Survey) -> Any:
@@ -42,7 +42,7 @@ class SpilledFeatures:
     Parameters
     ----------
     feature_map : FeatureMap, fitted
-    survey : Of these rows; its targets are encoded as class numbers
+    survey : Survey of these rows; its targets are encoded as class numbers
     memory_mb : MiB of features that are held
     folder : Folder to which the rows are written, in one pass
     trace : The time of computing features is charged to its phase "features"
@@ -67,7 +67,7 @@ class SpilledFeatures:
         self.n_rows_computed = 0
         self._map, self._trace = feature_map, trace
         size = min(max(int(memory_mb * 2**20) // (4 * self.shape[1]), MIN_BATCH), n)
-        self._size, self._held = size, -1
+        self._size, self._held_block = size, -1
         self._rows = spill(
             rows,
             lambda X, first: np.arange(first, first + X.shape[0]) // size,
@@ -87,10 +87,10 @@ class SpilledFeatures:
     def block(self, rows: slice) -> np.ndarray:
         number = rows.start // self._size
         features = self._buffer[: rows.stop - rows.start]
-        if number != self._held:
+        if number != self._held_block:
             with self._trace.phase("features"):
                 X, _ = self._rows.cluster(number)
                 self._map.fill(X, features)
-            self._held = number
+            self._held_block = number
             self.n_rows_computed += len(features)
         return features

@@ -9,7 +9,7 @@ Kernel Support Vector Machines", ICML 2014, early prediction), in three steps:
 
 Memory holds a block of rows, the sample and the clusters that are being trained. One folder, whose
 name is a hash of the rows and of the parameters, holds the rows in the order of their clusters and
-the models that are ready. A fit that was interrupted finds both again.
+the finished models. The same fit finds both again after an interruption.
 """
 
 import fcntl
@@ -41,39 +41,38 @@ from kbench.prediction.packed_machines import (
 )
 from kbench.trace import Trace
 
-# Sampled rows for each leaf of the tree. The size of a cluster then varies by about a seventh
-# beside the variation that k-means causes. Set by hand.
+# Sampled rows for each leaf of the tree. Sampling then varies the size of a cluster by about a
+# seventh (1 / sqrt(50)). Set by hand.
 _LEAF_SAMPLE = 50
-# Fraction of the memory that the rows of a cluster in training may take, with the copy that the
-# kernel matrix holds and the vectors of the solver; the rest is for the index and the solver's
-# cache. Set by hand.
-_FOR_CLUSTER = 1 / 2
-# Bytes for each row of a cluster beside its features: about a dozen float64 vectors of the solver.
+# Fraction of the memory for the rows of a cluster in training, their copy in the kernel matrix and
+# the vectors of the solver; the rest is for the index and the solver's cache. Set by hand.
+_CLUSTER_MEMORY = 1 / 2
+# Bytes for each row of a cluster besides its features: about a dozen float64 vectors of the solver.
 # Set by hand.
 _BYTES_PER_ROW = 100
 
-# Maximum number of clusters that a task trains: to send a task and its models costs the collecting
-# process about 8 ms, to train a cluster of 4,000 rows takes 45 ms. Minimum number of tasks: a lost
-# process repeats one, and the last one leaves other processes idle. Set by hand.
+# Maximum number of clusters that a task trains: a task and its models cost the collecting process
+# about 8 ms, and a cluster of 4,000 rows trains in 45 ms. Minimum number of tasks: a lost process
+# makes another repeat its task, and the last task leaves other processes idle. Set by hand.
 _MAX_CLUSTERS, _MIN_TASKS = 8, 64
-# Seconds for which an interrupted fit finds its files again: a week. They take as much space as the
-# rows; a fit that is not repeated within this time is given up. Set by hand.
-_KEPT_S = 7 * 24 * 3600.0
+# Seconds (a week) for which the files of an interrupted fit are kept. They take as much space as
+# the rows; a fit that is not repeated within this time is taken for abandoned. Set by hand.
+_ABANDONED_S = 7 * 24 * 3600.0
 
 
 class Trainer(Protocol):
     """Trains the model of a cluster; it is sent to other processes."""
 
-    # The class of what it returns: a NamedTuple whose field `machine` is a KernelExpansion or
-    # another model that a model file may hold. The other fields say how the training ended.
+    # Class of the returned NamedTuple. Its field `machine` is a KernelExpansion or another model
+    # that a model file may hold; the other fields say how the training ended.
     record: ClassVar[type]
 
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> Any:
-        """X : (s, d), targets : (s, ...) as `Targets.encode` has them."""
+        """X : (s, d), targets : (s, ...) as `Targets.encode` returns them."""
 
 
 class Place(NamedTuple):
-    """Where the rows of a leaf are."""
+    """Place of a leaf's rows on disk."""
 
     spilled: RowsByCluster
     cluster: int
@@ -84,22 +83,22 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Divided:
+class DividedRows:
     """Rows on disk by the leaves of a tree."""
 
     tree: KMeansTree
     places: list[Place]
-    notes: list[str]  # Lines on clusters that were divided further than asked for
+    notes: list[str]  # Lines on clusters that were divided because they are too large for memory
 
 
 @contextmanager
 def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[Path]:
-    """The folder of a fit, named by all that its files depend on; removed if the fit ends well.
+    """The folder of a fit, named by a hash of `identity`; removed if the fit succeeds.
 
-    In a `scratch` that the user named it stays if the fit fails or is interrupted, so that the next
-    one can go on; the next fit in the same `scratch` removes it after a week. A lock in it, which
-    the system releases when a process ends, keeps a second fit of the same rows and parameters
-    away.
+    A folder in the user's `scratch` stays if the fit fails or is interrupted, so that the same fit
+    can continue; another fit in the same `scratch` removes it after a week. A lock in the folder,
+    which the system releases when a process ends, keeps a second fit of the same rows and
+    parameters away.
 
     Raises KbenchError: another fit uses the folder, or it cannot be written.
     """
@@ -113,9 +112,9 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
             shutil.rmtree(folder, ignore_errors=True)
         return
     folder = rows.scratch / name
-    for other in rows.scratch.glob(f"kbench-{'[0-9a-f]' * 24}"):
-        if other != folder:
-            _remove_abandoned(other)
+    for other_folder in rows.scratch.glob(f"kbench-{'[0-9a-f]' * 24}"):
+        if other_folder != folder:
+            _remove_abandoned(other_folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = open(folder / "lock", "wb")  # noqa: SIM115
@@ -141,15 +140,15 @@ def _remove_abandoned(folder: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return
-        # A fit that has opened the lock since then has changed its time.
-        if time.time() - os.fstat(lock.fileno()).st_mtime > _KEPT_S:
+        # Opening the lock file sets its time, so a fit that is in progress or recent shows here.
+        if time.time() - os.fstat(lock.fileno()).st_mtime > _ABANDONED_S:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def max_cluster_rows(rows: ChunkedRows) -> int:
     """Rows of the largest cluster that is trained as a whole."""
-    row = 2 * rows.n_features * rows.dtype.itemsize + _BYTES_PER_ROW
-    return max(1, int(_FOR_CLUSTER * rows.memory_mb * 2**20 / row))
+    row_bytes = 2 * rows.n_features * rows.dtype.itemsize + _BYTES_PER_ROW
+    return max(1, int(_CLUSTER_MEMORY * rows.memory_mb * 2**20 / row_bytes))
 
 
 def task_size(n_clusters: int) -> int:
@@ -171,7 +170,7 @@ def divide_rows(
     rng: np.random.RandomState,
     max_rows: int,
     trace: Trace,
-) -> Divided:
+) -> DividedRows:
     """Grow a tree on the sample, and write the rows in the order of its leaves.
 
     A leaf with more than `max_rows` rows is divided again in the same way, until no leaf has more.
@@ -194,7 +193,7 @@ def _divide(
     folder: Path,
     rng: np.random.RandomState,
     max_rows: int,
-) -> Divided:
+) -> DividedRows:
     spilled = spill(
         rows,
         lambda X, _: tree.assign(X),
@@ -207,15 +206,15 @@ def _divide(
     notes: list[str] = []
     while (largest := max(places, key=lambda place: place.size)).size > max_rows:
         leaf = places.index(largest)
-        subtree, parts = _divide_again(rows, largest, branching, folder, rng, max_rows, len(notes))
+        subtree, leaves = _divide_again(rows, largest, branching, folder, rng, max_rows, len(notes))
         notes.append(
             f"a cluster of {largest.size} rows does not fit into memory_mb={rows.memory_mb:g} and "
-            f"was divided into {len(parts)}"
+            f"was divided into {len(leaves)}"
         )
         warn(notes[-1])
         tree = tree.divided(leaf, subtree)
-        places = [*places[:leaf], *places[leaf + 1 :], *parts]
-    return Divided(tree, places, notes)
+        places = [*places[:leaf], *places[leaf + 1 :], *leaves]
+    return DividedRows(tree, places, notes)
 
 
 def _divide_again(
@@ -228,27 +227,27 @@ def _divide_again(
     number: int,
 ) -> tuple[KMeansTree, list[Place]]:
     """A tree for the rows of one leaf, and the places of its leaves."""
-    part = place.spilled.chunked(place.cluster, rows)
+    leaf_rows = place.spilled.chunked(place.cluster, rows)
     n_clusters = -(-2 * place.size // max_rows)
-    again = Survey(part, _Encoded(), _LEAF_SAMPLE * n_clusters, rng.randint(2**31))
-    subtree = kmeans_tree(again.sample, n_clusters, rng, branching=branching)
+    survey = Survey(leaf_rows, _EncodedTargets(), _LEAF_SAMPLE * n_clusters, rng.randint(2**31))
+    subtree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
     if subtree.n_leaves == 1:
         raise KbenchError(
             f"{place.size} rows of a cluster are equal and do not fit into "
             f"memory_mb={rows.memory_mb:g}; at most {max_rows} rows are trained together"
         )
     spilled = spill(
-        part,
+        leaf_rows,
         lambda X, _: subtree.assign(X),
         subtree.n_leaves,
         folder / f"rows-divided-{number}",
-        encode=again.targets.encode,
-        nbytes=again.nbytes + 4 * again.n,
+        encode=survey.targets.encode,
+        nbytes=survey.nbytes + 4 * survey.n,
     )
     return subtree, [Place(spilled, leaf) for leaf in range(subtree.n_leaves)]
 
 
-class _Encoded:
+class _EncodedTargets:
     """`ChunkedTargets` of rows whose targets are encoded already."""
 
     n_outputs = 0
@@ -275,7 +274,7 @@ def train_clusters(
     packed : PackedRecords
         The models of all clusters, in the file.
     records : list of `trainer.record`, by cluster
-        What the trainer returned, without the models.
+        The trainer's results without the models.
     notes : list of str
         Says that an interrupted fit had trained some of the clusters; otherwise empty.
     """
@@ -294,8 +293,8 @@ def train_clusters(
         size = task_size(len(missing))
         groups = [missing[start : start + size] for start in range(0, len(missing), size)]
         tasks = [(trainer, [places[k] for k in group], group) for group in groups]
-        for trained in in_order(_train, tasks, n_jobs):
-            for cluster, record in trained:
+        for results in in_order(_train, tasks, n_jobs):
+            for cluster, record in results:
                 writer.append(cluster, record._asdict())
                 records[cluster] = record._replace(machine=None)
                 trace(clusters_done=len(records), n_clusters=len(places))
@@ -303,11 +302,11 @@ def train_clusters(
 
 
 def _train(trainer: Trainer, places: list[Place], clusters: list[int]) -> list[tuple[int, Any]]:
-    trained = []
+    results = []
     for place, cluster in zip(places, clusters, strict=True):
         X, targets = place.spilled.cluster(place.cluster)
-        trained.append((cluster, trainer(X, targets, cluster)))
-    return trained
+        results.append((cluster, trainer(X, targets, cluster)))
+    return results
 
 
 def packed_machine(

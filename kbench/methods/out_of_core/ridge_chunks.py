@@ -1,6 +1,6 @@
 """Ridge models on rows that are larger than memory.
 
-There are three forms, which differ in what the model needs of the rows:
+There are three forms, by the sums or rows from which the model is made:
 
     normal equations   random features, Nystrom kinds and MEKA: W'W and W'Y, summed in one pass
     clusters           BKA: an exact model for each cluster, from its rows on disk
@@ -36,12 +36,12 @@ from kbench.prediction.packed_machines import PackedMachines, PackedSum
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
 
-# Rows whose products W'W are added at a time, whatever the size of the chunks, so that the sums do
-# not depend on it; 16,384 rows of 1,000 features are 64 MiB. Set by hand.
+# Rows whose products W'W are added at a time, so that the sums do not depend on the chunks; 16,384
+# rows of 1,000 features are 64 MiB. Set by hand.
 _BATCH = 16384
 # Fraction of the memory that the kernel matrix of a cluster and its factor may take. The rest is
-# for the rows and for a block that is read. A larger one trains larger clusters. Set by hand.
-_MATRICES = 1 / 2
+# for the rows and for a block that is read. A larger fraction trains larger clusters. Set by hand.
+_MATRIX_MEMORY = 1 / 2
 
 
 def fit_normal_equations(
@@ -88,7 +88,7 @@ class BlockTrainer:
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> RidgeRecord:
         Y, n = self.targets.matrix(targets), len(targets)
         kernel = KernelMatrix(self.kernel, X, self.dtype)
-        # The matrix needs a centre, which the expansion that is taken out of it does not use.
+        # The matrix needs a centre, which the expansion does not use.
         centre = Centroids(np.zeros((1, X.shape[1])))
         matrix = BlockDiagonalKernel([kernel], [np.arange(n)], centre)
         coef = matrix.solve(Y, self.alpha)
@@ -128,7 +128,7 @@ class SubsetTrainer:
 
 
 class ClusterFit(NamedTuple):
-    """What the training of clusters or subsets gives."""
+    """Result of training clusters or subsets."""
 
     machine: Machine
     records: list[RidgeRecord]
@@ -140,21 +140,21 @@ def fit_clusters(
 ) -> ClusterFit:
     """The exact ridge models of the leaves of a tree of k-means with `part.n_clusters` leaves."""
     max_rows = max_cluster_rows(rows)
-    # Two levels of about as many branches each: a row costs two short searches.
+    # The tree has two levels of equally many branches, so that a row costs two short searches.
     branching = max(2, int(np.ceil(np.sqrt(part.n_clusters))))
     identity = _identity(trainer, rows, survey, {**part.get_params(), "seed": seed}, max_rows)
     rng = np.random.RandomState(seed)
     with working_folder(rows, identity) as folder:
-        divided = divide_rows(
+        division = divide_rows(
             rows, survey, part.n_clusters, branching, folder, rng, max_rows, trace
         )
         with trace.phase("train"):
             packed, records, notes = train_clusters(
-                divided.places, trainer, folder / "machines", trace
+                division.places, trainer, folder / "machines", trace
             )
         n_centres = np.array([record.n_rows for record in records], np.int64)
-        machine = packed_machine(divided.tree, packed, n_centres, survey.targets.n_outputs)
-    return ClusterFit(machine, records, divided.notes + notes)
+        machine = packed_machine(division.tree, packed, n_centres, survey.targets.n_outputs)
+    return ClusterFit(machine, records, division.notes + notes)
 
 
 def fit_subsets(
@@ -197,7 +197,7 @@ def cluster_sample(n_clusters: int) -> int:
 
 def max_cluster_rows(rows: ChunkedRows) -> int:
     """Rows of the largest subset whose kernel matrix, and its factor in float64, fit."""
-    return max(1, int(np.sqrt(_MATRICES * rows.memory_mb * 2**20 / 12)))
+    return max(1, int(np.sqrt(_MATRIX_MEMORY * rows.memory_mb * 2**20 / 12)))
 
 
 def _identity(

@@ -1,4 +1,4 @@
-"""Independent tasks in other processes: joblib's, or the workers of a Dask cluster."""
+"""Independent tasks in the processes of joblib or the workers of a Dask cluster."""
 
 import ctypes
 import sys
@@ -12,10 +12,10 @@ from joblib.parallel import get_active_backend
 
 from kbench.errors import KbenchError
 
-# Parameters of mallopt and the values to which glibc itself raises them while a program runs: free
-# memory is kept up to 64 MiB, and blocks up to 32 MiB come from it.
+# Parameters of mallopt, and the values to which glibc raises them while a program runs: up to 64
+# MiB of free memory are kept, from which blocks of up to 32 MiB are taken.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-_KEPT, _POOLED = 64 << 20, 32 << 20
+_KEPT_BYTES, _POOLED_BYTES = 64 << 20, 32 << 20
 
 
 def in_order(
@@ -23,13 +23,12 @@ def in_order(
 ) -> Iterator[Any]:
     """Results of `function(*task)`, in the order of the tasks.
 
-    joblib computes them, by its rules for `n_jobs` and its active backend. Under its Dask backend
-    they go to the client directly, all at once: joblib hands over few tasks at a time and polls for
-    their results, and training 250 clusters of 4,000 rows on two workers took 8.1 s that way and
-    5.0 s this way, 7.6 s without workers (`scripts/bench_chunks.py workers`).
+    joblib computes them, by its rules for `n_jobs` and its active backend. Under joblib's Dask
+    backend all tasks go directly to the client. joblib would submit few tasks at a time and poll
+    for their results: training 250 clusters of 4,000 rows took 8.1 s through joblib with two
+    workers, 5.0 s through the client, 7.6 s without workers (`scripts/bench_chunks.py workers`).
 
-    Raises KbenchError: the Dask cluster is lost. Tasks of a single lost worker are given to others
-    instead.
+    Raises KbenchError: the Dask cluster is lost. Other workers repeat the tasks of a lost worker.
     """
     client = getattr(get_active_backend()[0], "client", None)
     if client is None:
@@ -39,23 +38,23 @@ def in_order(
     from distributed import as_completed
 
     futures = [client.submit(_on_dask, function, *task, pure=False) for task in tasks]
-    places = {future.key: k for k, future in enumerate(futures)}
+    positions = {future.key: k for k, future in enumerate(futures)}
     ready: dict[int, Any] = {}
-    given, address = 0, client.scheduler.address
+    n_yielded, address = 0, client.scheduler.address
     try:
         with client.as_current():  # it need not be the default client of this process
             completed = as_completed(futures, with_results=True)
         for future, result in completed:
             if isinstance(result, CancelledError):
                 raise KbenchError(
-                    f"the Dask cluster at {address} is lost: {given} of {len(tasks)} tasks of the "
-                    "fit are done"
+                    f"the Dask cluster at {address} is lost: {n_yielded} of {len(tasks)} tasks of "
+                    "the fit are done"
                 ) from None
-            ready[places[future.key]] = result
+            ready[positions[future.key]] = result
             future.release()
-            while given in ready:
-                yield ready.pop(given)
-                given += 1
+            while n_yielded in ready:
+                yield ready.pop(n_yielded)
+                n_yielded += 1
     finally:
         if client.status == "running":  # not if its cluster is lost
             client.cancel(futures)
@@ -70,9 +69,9 @@ def _prepare_dask_worker() -> None:
     """In a Dask worker, undo two of its settings that make compiled code slow.
 
     Dask limits the threads of BLAS and OpenMP, but not those of numba: with a worker for each core,
-    every worker would use all cores. And it has glibc return free memory at once
-    (MALLOC_TRIM_THRESHOLD_=65536), so that every array is made of pages that the system has to
-    clear: clusters of 4,000 rows then take 1.4 times the CPU time (61 instead of 44 ms,
+    every worker would use all cores. Dask also has glibc return free memory at once
+    (MALLOC_TRIM_THRESHOLD_=65536), so that the system has to clear the pages of every new array:
+    clusters of 4,000 rows then take 1.4 times the CPU time (61 instead of 44 ms,
     `scripts/bench_chunks.py workers`).
     """
     import numba
@@ -88,5 +87,5 @@ def _prepare_dask_worker() -> None:
 def _keep_freed_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if sys.platform == "linux" and mallopt is not None:
-        mallopt(_TRIM_THRESHOLD, _KEPT)
-        mallopt(_MMAP_THRESHOLD, _POOLED)
+        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_MMAP_THRESHOLD, _POOLED_BYTES)

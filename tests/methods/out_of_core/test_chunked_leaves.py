@@ -65,7 +65,7 @@ def test_neither_chunks_nor_storage_nor_jobs_change_the_model():
 
 def test_a_tree_of_a_sample_trains_every_row(monkeypatch):
     X, y = rows_of(n=4000, targets="two")
-    monkeypatch.setattr("kbench.methods.fast_prediction.trained_leaves._SAMPLE", 300)
+    monkeypatch.setattr("kbench.methods.fast_prediction.trained_leaves._SAMPLE_ROWS", 300)
     found = classifier().fit(chunked(X, y))
     assert found.leaf_sizes_.sum() == 4000
     assert found.n_leaves_ == 5
