@@ -43,19 +43,19 @@ def prediction_dtype(
         return np.dtype(np.float64)
     indices = np.arange(len(kernel)) if indices is None else indices
     if len(coef) == len(indices):
-        points = kernel.points(spread(indices)), kernel.points(indices)
+        points = kernel.points(sample_centres(indices)), kernel.points(indices)
         values = expand(kernel.kernel, *points, np.asarray(coef), kernel.dtype)
-        if error > _FLOAT32_ERROR * unit(values):
+        if error > _FLOAT32_ERROR * error_unit(values):
             return np.dtype(np.float64)
     return kernel.dtype
 
 
-def spread(indices: np.ndarray) -> np.ndarray:
+def sample_centres(indices: np.ndarray) -> np.ndarray:
     """64 evenly spaced centres, at which the deviation of functions is measured."""
     return indices[np.linspace(0, len(indices) - 1, _DEVIATION_CENTRES).astype(np.intp)]
 
 
-def unit(values: np.ndarray) -> float:
+def error_unit(values: np.ndarray) -> float:
     """Scale to compare errors of m functions with, from their values (k, m): the least deviation,
     which has the unit of the targets, but at most the margin 1."""
     return min(1.0, float(values.std(axis=0).min()))

@@ -120,7 +120,7 @@ class HyperplaneTrees:
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
         d = check_whole(self, "n_features", 1, MAX_FEATURES)
-        depth = check_whole(self, "depth", 0, 30)
+        depth = check_whole(self, "depth", 0, 30)  # guard: the number of nodes stays below 2^31
         width, nodes = -(-d // LANES) * LANES, 2 ** (depth + 1) - 1
         check_arrays(
             self,

@@ -28,11 +28,11 @@ from kbench.prediction.packing import (
     LandmarkMachine,
     aligned,
     feature_table,
-    joined,
-    lanes,
+    join,
     pack_coef,
     pack_landmarks,
     read_only,
+    to_lanes,
 )
 from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole, require
 
@@ -130,14 +130,14 @@ class LocalLandmarks:
             self.leaves[leaf, :4] = n_blocks, n_landmarks, n_bounds, n_rows
             arrays = (
                 pack_landmarks(machine, self.features.shape[1]),
-                lanes(machine.spans, n_bounds),
+                to_lanes(machine.spans, n_bounds),
                 pack_coef(machine, n_blocks, n_bounds, sides, n_rows),
             )
             for store, array in zip((table, spans, coef), arrays, strict=True):
                 store.append(array.astype(np.float32).ravel())
             starts += [array.size for array in arrays]
             largest = max(largest, LANES * (n_blocks + sides * n_bounds))
-        self.table, self.spans, self.coef = joined(table), joined(spans), joined(coef)
+        self.table, self.spans, self.coef = join(table), join(spans), join(coef)
         self.largest = largest
         self.n_parameters = self.constant.size + sum(
             machine.landmarks.size + machine.spans.size + machine.coef.size
@@ -183,7 +183,7 @@ class LocalLandmarks:
             ],
             axis=1,
         )
-        require(np.all(sizes.astype(float) < 1 << 40), "sizes out of range")
+        require(np.all(sizes.astype(float) < 1 << 40), "sizes out of range")  # guard
         stops = LANES * np.cumsum(sizes, axis=0)
         stored = (lengths["T"], lengths["S"], lengths["C"])
         require(

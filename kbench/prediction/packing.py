@@ -33,7 +33,7 @@ class LandmarkMachine:
         return float(sum(array.sum() for array in arrays if array is not None))
 
 
-def joined(arrays: list[np.ndarray]) -> np.ndarray:
+def join(arrays: list[np.ndarray]) -> np.ndarray:
     """The arrays one after the other; an empty float32 array if there are none."""
     return np.concatenate(arrays) if arrays else np.empty(0, np.float32)
 
@@ -84,7 +84,7 @@ def pack_landmarks(machine: LandmarkMachine, n_features: int) -> np.ndarray:
     return packed.reshape(-1, LANES, 1 + n_features).transpose(0, 2, 1)
 
 
-def lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
+def to_lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
     """A matrix (rows, columns) as (blocks, rows, LANES), filled with zeros."""
     padded = np.zeros((len(matrix), n_blocks * LANES))
     padded[:, : matrix.shape[1]] = matrix

@@ -54,7 +54,7 @@ def nearest_combination(gram, size, products, square, mu, limit, tol):
     for t in range(size):
         value += mu[t] * (slope[t] - products[t])
     bound = -np.inf
-    for _ in range(1000 + 20 * size):
+    for _ in range(1000 + 20 * size):  # guard: `tol` ends the loop before
         up, down, mean = 0, -1, 0.0
         for t in range(size):
             if slope[t] < slope[up]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from kbench.approximation.features.feature_map import dense
+from kbench.approximation.features.feature_map import to_dense
 from kbench.approximation.features.fourier import FourierFeatures
 from kbench.approximation.features.hadamard import transform_row
 from kbench.prediction.flops import TRANSCENDENTAL
@@ -110,7 +110,7 @@ class Fastfood(FourierFeatures):
         )
 
         def project(X: Any, out: np.ndarray) -> None:
-            _project(read_only(dense(X, dtype)), signs, gaussians, scales, permutations, out)
+            _project(read_only(to_dense(X, dtype)), signs, gaussians, scales, permutations, out)
 
         return project
 

@@ -297,6 +297,6 @@ def is_wide(X: Any) -> bool:
     return sp.issparse(X) and X.shape[1] > _DENSE_COLUMNS
 
 
-def dense(X: Any, dtype: np.dtype) -> np.ndarray:
+def to_dense(X: Any, dtype: np.dtype) -> np.ndarray:
     """Rows as a C-contiguous array of this dtype; X itself if it is such an array."""
     return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype)

@@ -34,7 +34,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from kbench.approximation.features.feature_map import FeatureMap, dense, is_wide
+from kbench.approximation.features.feature_map import FeatureMap, is_wide, to_dense
 from kbench.approximation.features.turns import SERIES, write_features
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KERNELS, make_kernel
@@ -134,7 +134,7 @@ class FourierFeatures(FeatureMap):
             return X
         if is_wide(X) and self._centre is None:
             return X.astype(np.float64) * self._unit
-        X = dense(X, np.dtype(np.float64))
+        X = to_dense(X, np.dtype(np.float64))
         return (X if self._centre is None else X - self._centre) * self._unit
 
     def check_stored(self) -> None:
@@ -269,7 +269,7 @@ class RandomFourierFeatures(FourierFeatures):
             if is_wide(X):
                 out[...] = matmul(X.astype(dtype, copy=False), frequencies)
             else:
-                matmul(dense(X, dtype), frequencies, out=out)
+                matmul(to_dense(X, dtype), frequencies, out=out)
 
         return project
 
@@ -299,6 +299,6 @@ def _halton(shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:
 def _principal_axes(X: Any, rng: np.random.RandomState) -> np.ndarray:
     """(d, d) whose columns are the principal axes of up to 10,000 rows, by descending variance."""
     n = X.shape[0]
-    sample = dense(X[rng.choice(n, min(n, _AXES_ROWS), replace=False)], np.dtype(np.float64))
+    sample = to_dense(X[rng.choice(n, min(n, _AXES_ROWS), replace=False)], np.dtype(np.float64))
     centred = sample - sample.mean(axis=0)
     return scipy.linalg.eigh(matmul(centred.T, centred))[1][:, ::-1]

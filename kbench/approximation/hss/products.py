@@ -64,9 +64,9 @@ class HSSProducts:
                 values, r = _from_skeleton(node, far), len(children[0])
                 children = children[0] + values[:r], children[1] + values[r:]
             stack += zip((left, right), children, strict=True)
-        original = np.empty_like(out)
-        original[tree.permutation] = out
-        return original
+        result = np.empty_like(out)
+        result[tree.permutation] = out
+        return result
 
     rmatvec, rmatmat = matvec, matmat
 
@@ -115,9 +115,9 @@ class HSSProducts:
                     basis, _from_skeleton(node, np.eye(node.basis.rank, dtype=self.dtype))
                 )
             bases.append(basis)
-        original = np.empty_like(dense)
-        original[np.ix_(tree.permutation, tree.permutation)] = dense
-        return original
+        result = np.empty_like(dense)
+        result[np.ix_(tree.permutation, tree.permutation)] = dense
+        return result
 
     def cross(self, X: Any) -> np.ndarray:
         """Approximate kernel values of any rows with all n points.
@@ -153,13 +153,13 @@ class HSSProducts:
             nodes = [(leaf, np.arange(tree.start[leaf], tree.stop[leaf]))]
             nodes += [(i, self.nodes_[i].skeleton) for i in siblings[leaf]]
             for i, positions in nodes:
-                near = np.empty((len(rows), len(positions)), self.dtype)
+                block = np.empty((len(rows), len(positions)), self.dtype)
                 if len(positions):
-                    function.evaluate(points, self.ordered_kernel_.points(positions), near)
+                    function.evaluate(points, self.ordered_kernel_.points(positions), block)
                 if i == leaf:
-                    values[tree.start[i] : tree.stop[i]] = near.T
+                    values[tree.start[i] : tree.stop[i]] = block.T
                 else:
-                    self._expand(i, near.T, values)
+                    self._expand(i, block.T, values)
             # `values` has the columns of K~ in the order of the tree.
             out[np.ix_(rows, tree.permutation)] = values.T
         return out
@@ -211,9 +211,9 @@ class HSSProducts:
         dtype = prediction_dtype(kernel, coef)
         machines: dict[int, KernelExpansion] = {}
         for leaf, siblings in self._leaves():
-            inner = np.arange(tree.start[leaf], tree.stop[leaf])
-            positions = np.concatenate([inner, *(self.nodes_[i].skeleton for i in siblings)])
-            values = np.concatenate([coef[inner], *(moments[i] for i in siblings)])
+            points = np.arange(tree.start[leaf], tree.stop[leaf])
+            positions = np.concatenate([points, *(self.nodes_[i].skeleton for i in siblings)])
+            values = np.concatenate([coef[points], *(moments[i] for i in siblings)])
             machines[leaf] = KernelExpansion(kernel, positions, values, dtype)
         return TreeExpansion(tree, machines, coef.shape[1])
 

@@ -63,7 +63,7 @@ def randomly_pivoted_cholesky(
 
 
 def _root(inner: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of a block, whose diagonal is shifted if necessary."""
+    """The lower Cholesky factor of a block, shifted if necessary; 1e-30 guards a block of zeros."""
     jitter, identity = _JITTER * max(float(inner.diagonal().max()), 1e-30), np.eye(len(inner))
     return at_first_shift(
         lambda shift: scipy.linalg.cholesky(inner + shift * identity, lower=True),

@@ -57,7 +57,7 @@ class ConvolutionBlocks(SeededFeatures):
     def _write(self, filters: np.ndarray, X: Any, out: np.ndarray) -> None:
         split = _FILTER**2 * self.channels * _FIRST_FILTERS
         first_filters = filters[:split].reshape(-1, _FIRST_FILTERS)
-        filtered(X, first_filters, filters[split:].reshape(-1, self.n_filters), out)
+        apply_filters(X, first_filters, filters[split:].reshape(-1, self.n_filters), out)
 
 
 def random_filters(
@@ -80,7 +80,7 @@ def random_filters(
     return first, second
 
 
-def filtered(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray) -> None:
+def apply_filters(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray) -> None:
     """Write the output of both layers for images X : (u, d), divided by sqrt(n_filters), into out.
 
     first : (25 channels, 16), second : (25 16, n_filters), as `random_filters` returns them;

@@ -38,7 +38,7 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
     return rescaled(estimator, X)
 
 
-def appended(X: Any, chunk: Any) -> Any:
+def append_rows(X: Any, chunk: Any) -> Any:
     """Rows X : (s, d) and the rows (b, d) of a chunk; an array or CSR like the chunk."""
     if not sp.issparse(chunk):
         return np.vstack([X.toarray() if sp.issparse(X) else X, chunk])

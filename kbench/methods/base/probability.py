@@ -148,7 +148,8 @@ class Probabilities:
                 fit_X, held_out_X = fit_X[:, training], held_out_X[:, training]
             if deadline is not None:
                 seconds = deadline.seconds_left()
-                machine.set_params(max_time=seconds if seconds is None else max(seconds, 1e-6))
+                seconds = seconds if seconds is None else max(seconds, 1e-6)  # a positive limit
+                machine.set_params(max_time=seconds)
             weights = {} if weight is None else {"sample_weight": weight[training]}
             with without_warnings():  # the fit to all rows says the same
                 machine.fit(fit_X, self.classes_[index[training]], **weights)

@@ -52,7 +52,7 @@ class QuickChecks(BaseEstimator):
             and y.shape == X.shape[:1]
             and y.dtype.kind in "biufU"
             and "feature_names_in_" not in vars(self)
-            # All entries are finite, and not so small that `validated.validate_data` scales them.
+            # Guard: all entries are finite, and not so small that `validate_data` scales them.
             and 1e-300 < np.einsum("ij,ij->", X, X) < np.inf
             and (y.dtype.kind != "f" or np.isfinite(y.sum()))
         ):

@@ -104,14 +104,13 @@ class DCSVC(DualSVC):
         Ratio of the numbers of clusters of consecutive levels; None is 4.
     preset : {"paper", "released"} or None, default=None
         Values of the parameters above, and of `tol` and `level_tol`, that are None; see
-        `kbench.presets`. A parameter that is not None always wins.
-        None: the defaults that each parameter names. With combine="exact" a level is skipped if one
-        of its clusters has more than two thirds of the points.
-        "paper": the settings of the paper's experiments; every level is trained.
-        "released": the settings of the authors' program, which differs from Algorithm 1: all levels
-        use one sample, finer clusters lie inside coarser clusters, clusters with less than
-        5 * n_samples / (clusters of the finest level) sampled points are not divided, and "exact"
-        ends after refining.
+        `kbench.presets`. A parameter that is not None always wins. None: the defaults that each
+        parameter names. With combine="exact" a level is skipped if one of its clusters has more
+        than two thirds of the points. "paper": the settings of the paper's experiments; every level
+        is trained. "released": the settings of the authors' program, which differs from Algorithm
+        1: all levels use one sample, finer clusters lie inside coarser clusters, clusters with less
+        than 5 * n_samples / (clusters of the finest level) sampled points are not divided, and
+        "exact" ends after refining.
     tol : float or None, default=None
         Tolerance of the solver, as in `KernelSVC`: 0.1 for local models, which are approximate
         anyway, and 0.001 with combine="exact".

@@ -10,7 +10,7 @@ from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import checked_weights
 from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
-from kbench.methods.exact.svc_conventions import bounded, warn_of_unbounded
+from kbench.methods.exact.svc_conventions import finite_C, warn_of_unbounded
 from kbench.trace import Trace
 from kbench.validated import fit_context, require_target_range
 
@@ -65,7 +65,7 @@ class DualRegression(RegressorMixin, ExactDual):
                 C *= checked_weights(
                     sample_weight, len(y), negative_is_zero=self.sees_unweighted_rows
                 )
-            duals = self._duals(y, bounded(C))
+            duals = self._duals(y, finite_C(C))
         self._warn(self._fit_duals(X, duals, trace, coupled=self.fit_intercept))
         return self
 

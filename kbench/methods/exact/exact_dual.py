@@ -20,7 +20,7 @@ from kbench.methods.exact.expansions import (
     small_rows,
 )
 from kbench.methods.exact.interior import Dual, Interior
-from kbench.methods.exact.svc_conventions import NOT_FITTED, like_rows, read_only
+from kbench.methods.exact.svc_conventions import NOT_FITTED, freeze, match_rows
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import RegressionDualResult, solve_regression_dual
 from kbench.solvers.interior_point.duals import InteriorResult
@@ -232,7 +232,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         rows = self._fit_rows if callable(self.kernel) else X
         self.shape_fit_ = rows.shape if hasattr(rows, "shape") else (len(rows),)
         coef = self.dual_coef_
-        self.dual_coef_ = like_rows(coef, X)
+        self.dual_coef_ = match_rows(coef, X)
         if matrix is None and not is_dense_gaussian(kernel, X):
             matrix = KernelMatrix(kernel, X, self.dtype)
         self._machine: Any = shared_expansion(kernel, X, self.support_, coef, matrix)
@@ -254,7 +254,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         """Weights of the features, (m, d); only with kernel="linear"."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        return read_only(matmul(self.dual_coef_, self.support_vectors_))
+        return freeze(matmul(self.dual_coef_, self.support_vectors_))
 
 
 def _with_best_constant(solution: DualSolution, dual: Dual) -> DualSolution:

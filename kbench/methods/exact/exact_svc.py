@@ -21,7 +21,7 @@ from kbench.methods.base.widths import has_widths, require_one_width
 from kbench.methods.exact.callable_kernel import EXACT_CONSTRAINTS, TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.expansions import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
-from kbench.methods.exact.svc_conventions import NOT_FITTED, bounded, like_rows, read_only
+from kbench.methods.exact.svc_conventions import NOT_FITTED, finite_C, freeze, match_rows
 from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
 from kbench.validated import choice, fit_context, usual
@@ -149,14 +149,14 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
         """The training set with its kernel."""
         X, kernel = self._training_kernel(X)
-        return Data(X, index, bounded(C), kernel)
+        return Data(X, index, finite_C(C), kernel)
 
     def _set_solution(self, data: Data, solution: Solution, matrix: KernelMatrix | None) -> None:
         """Set the attributes that describe the solution, and the model that predicts."""
         has_coefficient: Any = solution.coef.any(axis=0)
         support = data.order[has_coefficient[data.order]]
         coef = np.ascontiguousarray(solution.coef[:, support])
-        self.support_, self.dual_coef_ = support, like_rows(coef, data.X)
+        self.support_, self.dual_coef_ = support, match_rows(coef, data.X)
         self.n_support_ = np.bincount(data.labels[support], minlength=len(self.classes_))
         no_rows = isinstance(data.kernel, Precomputed | WholeRowsKernel)
         self.support_vectors_ = np.empty((0, 0)) if no_rows else data.X[support]
@@ -289,9 +289,9 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self, msg=NOT_FITTED.format(self._peer))
         if self._normals is not None:
-            return read_only(self._normals.copy())
+            return freeze(self._normals.copy())
         if not self._takes_pairs:
-            return read_only(matmul(self.dual_coef_, self.support_vectors_))
+            return freeze(matmul(self.dual_coef_, self.support_vectors_))
         offsets = np.concatenate([[0], np.cumsum(self.n_support_)])
         spans = [slice(a, b) for a, b in itertools.pairwise(offsets)]
         V, coef = self.support_vectors_, self.dual_coef_
@@ -301,5 +301,5 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             for a, b in self._pairs
         ]
         if not sp.issparse(V):
-            return read_only(np.vstack(normals))
-        return read_only(sp.vstack([like_rows(normal, V) for normal in normals], format="csr"))
+            return freeze(np.vstack(normals))
+        return freeze(sp.vstack([match_rows(normal, V) for normal in normals], format="csr"))

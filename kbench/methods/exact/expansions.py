@@ -16,7 +16,7 @@ from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.kernel import squared_norms
 from kbench.methods.exact.callable_kernel import ValueCentres, WholeRowsKernel
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.prediction.expansion import spread, unit
+from kbench.prediction.expansion import error_unit, sample_centres
 from kbench.prediction.pairs import (
     FEW_CENTRES,
     GaussianCentres,
@@ -29,10 +29,11 @@ from kbench.solvers.small import GaussianRows, MatrixRows
 # CSR rows with at most this many entries, zeros included, are made dense: 64 MiB of float64. Code
 # for dense rows is faster; the limit bounds their memory. Set by hand.
 _DENSE_ENTRIES = 2**23
-# Largest rounding error of a value, in units of the margin for pairs of classes and of `unit` for
-# other functions: if float32 may exceed it, prediction computes in float64, which takes twice the
-# time. For pairs only the sign of the value counts, and at 1e-3 few data sets need float64. Other
-# values are returned to the user, and 1e-5 keeps them equal for batches of any size. Set by hand.
+# Largest rounding error of a value, in units of the margin for pairs of classes and of `error_unit`
+# for other functions: if float32 may exceed it, prediction computes in float64, which takes twice
+# the time. For pairs only the sign of the value counts, and at 1e-3 few data sets need float64.
+# Other values are returned to the user, and 1e-5 keeps them equal for batches of any size. Set by
+# hand.
 _PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
 
 
@@ -66,7 +67,7 @@ def shared_expansion(
         error = _VALUE_ERROR
         if len(support) > FEW_CENTRES:
             exact = gaussian_centres(kernel, X, support, coef, 0.0)
-            error *= unit(matmul(exact.values(X[spread(support)]), coef.T))
+            error *= error_unit(matmul(exact.values(X[sample_centres(support)]), coef.T))
         return SharedExpansion(gaussian_centres(kernel, X, support, coef, error), coef.T)
     if isinstance(kernel, WholeRowsKernel):
         return SharedExpansion(ValueCentres(support), coef.T)

@@ -101,7 +101,7 @@ class Interior:
         if n > MAX_STORED or 24.0 * n * n > self._cache_mb * 2**20:
             return solve(max_iter)
         work = interior_work(self._kernel, self._X, n)
-        steps = 2**62 if math.isinf(work) else steps_before(n, work)
+        steps = 2**62 if math.isinf(work) else steps_before(n, work)  # 2^62 is no limit
         if 0 <= max_iter <= steps or math.isinf(work):
             return solve(max_iter)
         limited = solve(steps)

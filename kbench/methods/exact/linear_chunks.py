@@ -18,7 +18,7 @@ from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.exact.expansions import interior_note, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import LastFit
 from kbench.methods.exact.kernel_svc_problems import SolvesPairs
-from kbench.methods.exact.svc_conventions import bounded, warn_of_unbounded
+from kbench.methods.exact.svc_conventions import finite_C, warn_of_unbounded
 from kbench.methods.out_of_core.out_of_core import working_folder
 from kbench.solvers.interior_point.duals import InteriorResult, solve_signed
 from kbench.solvers.interior_point.factor_rows import ReadRows, sums
@@ -72,7 +72,7 @@ class LinearInChunks(SolvesPairs):
         self.classes_, self.n_features_in_ = targets.classes, rows.n_features
         self.class_weight_ = targets.weights(self.class_weight)
         self.C_ = penalty_of_sample(self, survey) if self.C == "loo" else float(self.C)
-        class_bounds = bounded(self.C_ * self.class_weight_)
+        class_bounds = finite_C(self.C_ * self.class_weight_)
         identity = {"rows": survey.checksum, "block_rows": rows.block_rows, "form": "one cluster"}
         with working_folder(rows, identity) as folder:
             with trace.phase("divide"):

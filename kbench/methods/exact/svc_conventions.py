@@ -21,7 +21,7 @@ BOUND: list[Any] = [real(0, None, closed="right")]
 _LARGEST_C = 1e10
 
 
-def bounded(C: np.ndarray) -> np.ndarray:
+def finite_C(C: np.ndarray) -> np.ndarray:
     """Upper bounds (n,) with 1e10 in place of infinity."""
     return np.where(np.isinf(C), _LARGEST_C, C)
 
@@ -39,14 +39,14 @@ def warn_of_unbounded(C: Any, coef: Any) -> None:
         )
 
 
-def like_rows(values: np.ndarray, X: Any) -> Any:
-    """The values as a CSR array or matrix if the rows X are one, else unchanged."""
+def match_rows(values: np.ndarray, X: Any) -> Any:
+    """Make values a CSR array or matrix if the rows X are one; else return them unchanged."""
     if not sp.issparse(X):
         return values
     return sp.csr_array(values) if isinstance(X, sp.sparray) else sp.csr_matrix(values)
 
 
-def read_only(values: Any) -> Any:
+def freeze(values: Any) -> Any:
     """Make values read-only and return them; each access computes them anew."""
     (values.data if sp.issparse(values) else values).flags.writeable = False
     return values

@@ -99,7 +99,8 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     n_jobs: int | None = None
 
     def _candidates_by_kind(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
-        # A single leaf needs all features; within small leaves most features hardly vary.
+        # A single leaf needs all features; within small leaves most features hardly vary. Numbers
+        # of landmarks from 16 to 128 are set by hand.
         for n_leaves in leaf_counts(n):
             for width in dict.fromkeys((d if n_leaves == 1 else min(d, _FEATURES), d)):
                 for router in self._ROUTERS[:1] if n_leaves == 1 else self._ROUTERS:

@@ -17,6 +17,9 @@ import numpy as np
 from kbench.files import atomic_file
 from kbench.kernels.chunks import dense_on_used_columns
 
+# Rows that a fingerprint hashes: more rows notice more changes of the data. Set by hand.
+_HASHED_ROWS = 1000
+
 
 class Checkpoint:
     """A checkpoint file of one fit.
@@ -78,9 +81,8 @@ def fingerprint(*arrays: Any) -> str:
     """Hash of the shapes, dtypes and up to 1,000 rows of arrays or CSR matrices."""
     digest = hashlib.sha256()
     for array in arrays:
-        rows = np.unique(np.linspace(0, array.shape[0] - 1, 1000).astype(np.intp))
-        sample = array[rows]
-        sample = dense_on_used_columns(sample)
+        rows = np.unique(np.linspace(0, array.shape[0] - 1, _HASHED_ROWS).astype(np.intp))
+        sample = dense_on_used_columns(array[rows])
         digest.update(
             f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(sample).tobytes()
         )

@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.approximation.seeded.convolution_blocks import (
+    apply_filters,
     filter_multiplications,
-    filtered,
     image_shape,
     random_filters,
 )
@@ -269,7 +269,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
         for start in range(0, len(values), _PREDICTED_ROWS):
             batch = slice(start, start + _PREDICTED_ROWS)
             features = np.empty((len(values[batch]), len(self.coef_)), np.float32)
-            filtered(self._dense(X[batch]), *self.filters_, features)
+            apply_filters(self._dense(X[batch]), *self.filters_, features)
             values[batch] = matmul(features, self.coef_) + self.intercept_
         return values
 

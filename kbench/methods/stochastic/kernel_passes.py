@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
-from kbench.methods.base.new_rows import appended
+from kbench.methods.base.new_rows import append_rows
 from kbench.methods.base.one_vs_rest import BinaryProblems, LabelledChunk
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -79,7 +79,7 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
         if hasattr(self, "dual_coef_"):
             kernel, t, n_before = self._kernel, self.n_iter_, self.n_seen_
             stream_coef, positions = self.dual_coef_.T, self.support_
-            X = appended(self.support_vectors_, chunk.X)
+            X = append_rows(self.support_vectors_, chunk.X)
         else:
             kernel = self._make_kernel(chunk.X)
             t = n_before = 0

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.base.dual_svc import DualFit, DualSVC
-from kbench.methods.base.new_rows import appended
+from kbench.methods.base.new_rows import append_rows
 from kbench.methods.base.one_vs_rest import LabelledChunk, StreamClassifier
 from kbench.methods.base.parts import Part
 from kbench.solvers import BoxDualResult
@@ -182,7 +182,8 @@ max_iter, max_time, dtype
         if hasattr(self, "_held"):
             state, n_before, n_iter = self._held, self.n_seen_, self.n_iter_
             entries = self.kernel_entries_
-            X, Y, C = appended(state.X, chunk.X), np.vstack([state.Y, chunk.Y]), np.r_[state.C, C]
+            X, Y = append_rows(state.X, chunk.X), np.vstack([state.Y, chunk.Y])
+            C = np.r_[state.C, C]
         else:
             empty = np.empty((0, m))
             kernel = self._kernel(chunk.X)

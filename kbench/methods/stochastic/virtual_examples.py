@@ -84,7 +84,7 @@ def _side(kind: str, d: int) -> int:
 
 
 @njit(cache=True)
-def shifted(X, counters, seed, size, k):
+def shift_images(X, counters, seed, size, k):
     """Each k x k image shifted by up to `size` whole pixels, with zeros outside."""
     out = np.zeros_like(X)
     numbers = np.empty(2, np.float32)
@@ -110,7 +110,7 @@ def _cell(place):
 
 
 @njit(cache=True, fastmath={"contract", "nsz"})
-def deformed(X, counters, seed, size, k):
+def deform_images(X, counters, seed, size, k):
     """Each k x k image interpolated bilinearly at the displaced pixels, with zeros outside."""
     out = np.empty_like(X)
     numbers = np.empty(6 + 2 * _GRID * _GRID, np.float32)
@@ -163,7 +163,7 @@ def deformed(X, counters, seed, size, k):
 
 
 @njit(cache=True)
-def reordered(X, counters, seed, size, k):
+def reorder_atoms(X, counters, seed, size, k):
     """Each k x k matrix with rows and columns sorted by norm plus noise, largest first."""
     out = np.empty_like(X)
     noise = np.empty(k, np.float32)
@@ -188,8 +188,8 @@ def reordered(X, counters, seed, size, k):
 
 
 _MAKERS: dict[str, Callable[..., np.ndarray]] = {
-    "shifts": shifted,
-    "elastic": deformed,
-    "coulomb": reordered,
+    "shifts": shift_images,
+    "elastic": deform_images,
+    "coulomb": reorder_atoms,
 }
 KINDS = frozenset(_MAKERS)

@@ -29,7 +29,7 @@ def digits():
 def features(images, first, second):
     X = np.ascontiguousarray(images.reshape(len(images), -1))
     out = np.empty((len(X), (images.shape[2] // 4) ** 2 * second.shape[1]), np.float32)
-    conv_joint.filtered(X, first, second, out)
+    conv_joint.apply_filters(X, first, second, out)
     return out
 
 
