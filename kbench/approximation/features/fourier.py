@@ -90,6 +90,8 @@ class FourierFeatures(FeatureMap):
         self.n_frequencies_ = (self.n_components + 1) // 2 if cos_sin else self.n_components
         self.n_features_out_ = 2 * self.n_frequencies_ if cos_sin else self.n_frequencies_
         gamma: float = self.kernel_.gamma  # type: ignore[attr-defined]
+        # Size of the frequencies at this gamma, in radians per unit of a feature. If float32 cannot
+        # hold it, rows are multiplied by the nearest power of two, and frequencies divided by it.
         frequency = self._spectrum.unit(gamma)
         low, high = _FREQUENCY_RANGE
         self._unit = 1.0 if low <= frequency <= high else float(2.0 ** np.rint(np.log2(frequency)))

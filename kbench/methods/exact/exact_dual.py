@@ -100,7 +100,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         with trace.phase("prepare"):
             self._set_machine(fit_X, X, kernel, matrix)
         if callable(self.kernel) and isinstance(kernel, Precomputed):
-            self.kernel_entries_ = X.shape[0] ** 2  # all were computed in advance
+            self.kernel_entries_ = X.shape[0] ** 2  # all values were computed in advance
         self.timings_ = dict(trace.timings)
         if self.verbose:
             print(

@@ -91,8 +91,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes, a precomputed matrix that is not
-            square or not symmetric.
+            A parameter is out of range, there are fewer than two classes, or a precomputed
+            matrix is not square and symmetric.
         """
         trace = Trace() if trace is None else trace
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
@@ -113,7 +113,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             entries = 0 if matrix is None else matrix.n_entries
             self.kernel_entries_ = entries + solution.small_entries
             if callable(self.kernel) and isinstance(data.kernel, Precomputed):
-                self.kernel_entries_ = len(index) ** 2  # all were computed in advance
+                self.kernel_entries_ = len(index) ** 2  # all values were computed in advance
             self.class_weight_ = np.ones(len(self.classes_))
             if self.class_weight is not None:
                 self.class_weight_ = class_weights(

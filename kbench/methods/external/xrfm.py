@@ -27,7 +27,7 @@ class _XRFM(BaseEstimator):
     Parameters
     ----------
     max_leaf_size : int, default=10000
-        Rows of a leaf of the tree; a leaf takes 4 max_leaf_size^2 bytes. The package's own default,
+        Most rows in a leaf of the tree; one takes 4 max_leaf_size^2 bytes. The package's default,
         60,000, takes 14 GB.
     n_trees : int, default=1
     validation_fraction : float, default=0.2

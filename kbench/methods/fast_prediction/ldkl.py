@@ -23,7 +23,7 @@ from kbench.validated import POSITIVE, choice, integer, usual
 # whose range is 1e-38 to 3e38; this bound leaves a range of 1e-8 to 1e8 for the unscaled vectors.
 _MIN_SCALE = 1e-30
 # Largest number of passes over the rows. On 30 rows max_iter=15000 would make 2,500 passes, which
-# take seconds and fit the noise; from 2,500 rows on it makes fewer than 300. Set by hand.
+# take seconds and fit the noise; above 2,500 rows it makes fewer than 300. Set by hand.
 _MAX_PASSES = 300
 
 

@@ -281,7 +281,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         return compressed, solution
 
     def _penalty(self, compressed: CompressedKernel, trace: Trace) -> tuple[float, float]:
-        """Return the beta of the parameter, and the least beta from there on that has factors."""
+        """Return the beta asked for, and the least value not below it that has factors."""
         if self.beta != "auto":
             return float(self.beta), float(self.beta)
         if self.tol is not None and compressed.shift is not None:
