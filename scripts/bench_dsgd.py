@@ -2,9 +2,9 @@
 
     python scripts/bench_dsgd.py [numbers] [step] [virtual] [mnist] [stream] [growth] [forest]
 
-All of them by default. One process, one thread, CPU seconds. numbers: nanoseconds a normal (NumPy's
-Philox beside it) and a cosine or sine (NumPy's beside it). step: feature products of a batch of
-4,096 rows, d = 100, with a block of 2,048 features, drawing included, against sgemm's rate.
+All of them by default. One process, one thread, CPU seconds. numbers: nanoseconds for a normal
+number and for a cosine or sine, each beside NumPy's. step: feature products of a batch of 4,096
+rows, d = 100, with a block of 2,048 features, drawing included, against sgemm's rate.
 virtual: microseconds of a virtual example of 28 x 28 pixels. mnist: one pass (unit rows, PCA to
 100) of 16 batches with 2^10 features each against RBFSampler(2^14) and SGDClassifier.partial_fit on
 equal batches. stream: rows a second and growth of the resident memory over 10^7 rows. growth: the
@@ -53,7 +53,7 @@ MINUTE = 60.0  # seconds that a machine may take for `forest`
 
 
 def seconds(call: Callable[[], object], repeats: int = 7) -> float:
-    """Median CPU seconds, after one call outside."""
+    """Median CPU seconds of `repeats` calls, after an untimed one."""
     call()
     measured = []
     for _ in range(repeats):
@@ -155,20 +155,22 @@ def growth() -> None:
     }
     X, y = make_rows(SIZES[-1])
     for name, machine in machines.items():
-        spent, held = [], []
+        spent, model_bytes = [], []
         for n in SIZES:
             model = clone(machine).set_params(random_state=0)
             spent.append(seconds(functools.partial(model.fit, X[:n], y[:n]), 1))
-            held.append(model.model_bytes_)
-        exponents = [np.polyfit(np.log(SIZES), np.log(value), 1)[0] for value in (spent, held)]
+            model_bytes.append(model.model_bytes_)
+        exponents = [
+            np.polyfit(np.log(SIZES), np.log(value), 1)[0] for value in (spent, model_bytes)
+        ]
         print(
             f"{name:12} seconds n^{exponents[0]:.2f} ({spent[-1]:.2f} s), "
-            f"bytes n^{exponents[1]:.2f} ({held[-1] / 2**20:.2f} MiB)"
+            f"bytes n^{exponents[1]:.2f} ({model_bytes[-1] / 2**20:.2f} MiB)"
         )
 
 
-class Seen(Exception):
-    """A fit has been looked at long enough."""
+class Enough(Exception):
+    """Ends a fit: its test error is reached, or its time is over."""
 
 
 def forest() -> None:
@@ -192,11 +194,11 @@ def forest() -> None:
     spent, error = time.process_time() - start, 1 - exact.score(X_test, y_test)
     print(f"kernel_svc   {spent:6.1f} s   error {error:.2%}")
     for name, machine in machines.items():
-        spent, reached = until(machine, X, y, X_test, y_test, error + 0.01, MINUTE)
+        spent, reached = fit_until(machine, X, y, X_test, y_test, error + 0.01, MINUTE)
         print(f"{name:12} {spent:6.1f} s   error {reached:.2%}")
 
 
-def until(
+def fit_until(
     machine: Any,
     X: np.ndarray,
     y: np.ndarray,
@@ -205,25 +207,29 @@ def until(
     target: float,
     limit: float,
 ) -> tuple[float, float]:
-    """CPU seconds of a fit until its test error is `target`, or `limit`, and that error."""
+    """CPU seconds of a fit until its test error is `target` or they exceed `limit`, and the error.
+
+    The error is computed at most whenever the seconds have grown by a fifth, and its own time is
+    not counted.
+    """
     start = time.process_time()
-    looking = due = spent = 0.0
+    evaluation = due = spent = 0.0
     error = 1.0
 
-    def look(_: float, state: dict[str, Any]) -> None:
-        nonlocal looking, due, spent, error
+    def evaluate(_: float, state: dict[str, Any]) -> None:
+        nonlocal evaluation, due, spent, error
         now = time.process_time()
-        if now - start - looking < due:
+        if now - start - evaluation < due:
             return
-        spent = now - start - looking
+        spent = now - start - evaluation
         error = float(np.mean(state["predict"](X_test) != y_test))
-        looking += time.process_time() - now
+        evaluation += time.process_time() - now
         due = 1.2 * spent
         if error <= target or spent > limit:
-            raise Seen
+            raise Enough
 
-    with contextlib.suppress(Seen):
-        machine.fit(X, y, trace=Trace(look))
+    with contextlib.suppress(Enough):
+        machine.fit(X, y, trace=Trace(evaluate))
     return spent, error
 
 

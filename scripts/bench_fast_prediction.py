@@ -57,7 +57,7 @@ def load(name: str) -> tuple[Dataset, dict[str, dict[str, Any]]]:
 
 
 def least(function: Callable[[], Any], repeats: int = 15, calls: int = 1) -> float:
-    """Minimum CPU seconds of a call over at least three repeats, at most `repeats` or 0.5 s."""
+    """Least CPU seconds of a call: at least three repeats, then up to `repeats` within 0.5 s."""
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < 3 or (len(times) < repeats and time.perf_counter() - begin < 0.5):
@@ -90,7 +90,7 @@ def rates(n_features: int) -> tuple[float, float]:
 
 
 def show(label: str, model: Any, data: Dataset, rows: np.ndarray, compiled: bool = True) -> None:
-    """Fit, and print a line."""
+    """Fit the model and print its line."""
     start = time.process_time()
     model.fit(data.X_train, data.y_train)
     fit = time.process_time() - start
@@ -112,15 +112,15 @@ def show(label: str, model: Any, data: Dataset, rows: np.ndarray, compiled: bool
 
 
 def compare(name: str, svc: bool) -> None:
-    """Print the lines of a data set."""
+    """Print the lines of all machines on a data set."""
     data, use = load(name)
     machine = use["svm"]
     rows = np.ascontiguousarray(data.X_test[np.arange(ROWS) % data.X_test.shape[0]], np.float32)
     print(name)
     show("dcpred_trained", _trained(machine, use), data, rows)
     sizes = use.get("dcpred", {})
-    for label, off in ABLATIONS.items():
-        show(label, DCPredClassifier(**machine, **sizes, **off, random_state=0), data, rows)
+    for label, changes in ABLATIONS.items():
+        show(label, DCPredClassifier(**machine, **sizes, **changes, random_state=0), data, rows)
     n_clusters = use.get("dcsvm", {}).get("n_clusters", 64)
     early = DCSVC(n_clusters, **machine, random_state=0)
     show("dcsvm_early", early, data, rows, compiled=False)

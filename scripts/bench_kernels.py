@@ -60,13 +60,13 @@ def gemm_and_exp(X: np.ndarray, gamma: float, coef: np.ndarray) -> Callable[[], 
 
 
 def compare(label: str, X: Any, gamma: float) -> None:
-    """Print a line."""
+    """Print the line of one set of features."""
     rows = np.arange(ROWS)
     coef = np.ones(ROWS, np.float32)
     K = KernelMatrix(make_kernel("rbf", X, gamma=gamma), X)
-    every = K.points(slice(None))
+    columns = K.points(slice(None))
     out = np.empty((ROWS, N), np.float32)
-    block = seconds(lambda: K.block(rows, every, out=out))
+    block = seconds(lambda: K.block(rows, columns, out=out))
     product = seconds(lambda: K.product(rows, coef))
     dense = X.toarray() if sp.issparse(X) and X.shape[1] < 2000 else X
     numpy = np.nan

@@ -4,9 +4,9 @@
 
 50,000 rows of 1,000 dense float32 features, hinge loss, C = 1, no intercept: Gaussian features with
 noisy linear labels, and random Fourier features of rows with labels from a smooth function. Both
-stop at max PG - min PG <= tol; the primal objective, the larger of the two that bound the optimum,
-is printed beside the CPU seconds. Memory is what a fit adds to the peak of its process; every fit
-has a process of its own, and the rows themselves (191 MiB) are not counted.
+stop at max PG - min PG <= tol, PG the projected gradient of the dual; beside the CPU seconds stands
+the primal objective, which the optimum does not exceed. Memory is what a fit adds to the peak of
+its process; every fit has a process of its own, and the rows themselves (191 MiB) are not counted.
 """
 
 import multiprocessing
@@ -40,14 +40,14 @@ def rows(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
-    """w and the passes."""
+    """w and the number of passes."""
     C = np.ones(len(y))
     result = solve_linear_dual(X, y[:, None], C, np.random.RandomState(0), tol=TOL)
     return result.coef[:, 0], result.n_iter
 
 
 def liblinear(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
-    """w and the passes."""
+    """w and the number of passes."""
     model = LinearSVC(loss="hinge", dual=True, fit_intercept=False, tol=TOL, random_state=0)
     model.fit(X, y)
     return model.coef_[0], model.n_iter_

@@ -21,8 +21,8 @@ def main() -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         rows = pd.read_parquet(f"{folder}/results").sort_values("started_at")
     gaps = rows["started_at"].diff().dt.total_seconds().to_numpy()[1:]
-    counted = (rows["load_s"] + rows["fit_wall_s"] + rows["predict_wall_s"]).to_numpy()[:-1]
-    overhead = pd.Series(gaps - counted)
+    recorded = (rows["load_s"] + rows["fit_wall_s"] + rows["predict_wall_s"]).to_numpy()[:-1]
+    overhead = pd.Series(gaps - recorded)
     print(
         f"overhead of a run over {runs} runs: median {overhead.median():.4f} s, "
         f"95 % {overhead.quantile(0.95):.4f} s, most {overhead.max():.4f} s "

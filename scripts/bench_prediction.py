@@ -29,7 +29,7 @@ REPEATS = 3  # timed calls, of which the median counts
 
 
 def seconds(function: Callable[[], Any]) -> float:
-    """CPU seconds, median."""
+    """Median CPU seconds of REPEATS calls."""
     times = []
     for _ in range(REPEATS):
         start = time.process_time()

@@ -45,8 +45,8 @@ SOLVERS: dict[str, tuple[type, dict[str, Any]]] = {
 }
 
 
-def fitted(name: str, X: Any, y: np.ndarray, seconds: float, **settings: Any) -> tuple:
-    """The estimator, fitted for so many seconds, and the CPU seconds it took."""
+def fit_for(name: str, X: Any, y: np.ndarray, seconds: float, **settings: Any) -> tuple:
+    """The estimator, fitted with that limit of seconds, and the CPU seconds that it took."""
     cls, own = SOLVERS[name]
     model = cls(**own, **settings, max_time=seconds)
     few = {"max_iter": 1} | ({"n_landmarks": 10} if "pcg" in name else {})
@@ -71,7 +71,7 @@ def values() -> None:
     y = X[:, 0] + X[:, 1] * X[:, 2] > 0
     for kernel in KERNELS:
         for name in SOLVERS:
-            model, seconds = fitted(
+            model, seconds = fit_for(
                 name, X, y, SECONDS, kernel=kernel, alpha=1e-6 * N, gamma=0.5 / D
             )
             show(f"{kernel}, {name}", model, seconds, N)
@@ -87,7 +87,7 @@ def covtype() -> None:
         return
     X, y = data.X_train, np.asarray(data.y_train)
     for name in SOLVERS:
-        model, seconds = fitted(name, X, y, COVTYPE_SECONDS, alpha=3.8e-7 * len(y), gamma=50.0)
+        model, seconds = fit_for(name, X, y, COVTYPE_SECONDS, alpha=3.8e-7 * len(y), gamma=50.0)
         wrong = 100 * np.mean(model.predict(data.X_test) != data.y_test)
         show(name, model, seconds, len(y), f"  test error {wrong:.2f} %")
 

@@ -3,8 +3,8 @@
     python scripts/bench_small.py [--only NAME ...] [--repeats R]
                                   [--regression | --intelex | --crossover | --any-C | --low-rank]
 
-CPU seconds of one thread, medians over repeats in which both fit and predict in turns. Both solve
-the same problem to tol=1e-3. `violation` is the largest max up - min down over all pairs of classes
+CPU seconds of one thread: medians over repeats in which the two take turns. Both solve the same
+problem to tol=1e-3. `violation` is the largest max up - min down over all pairs of classes
 (or of the regression), from the coefficients that were returned and float64 kernel values computed
 here; above 1e-3 a problem has not been solved. `must` is the ratio that is asked for.
 
@@ -97,8 +97,8 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     return X[order].astype(np.float64), y[order]
 
 
-def scaled(name: str, X: np.ndarray) -> np.ndarray:
-    """Features in the ranges for which C and gamma are stated."""
+def rescale(name: str, X: np.ndarray) -> np.ndarray:
+    """Features in the ranges for which CLASSES states C and gamma."""
     if name == "digits":
         return X * (1.0 if X.max() <= 1.0 else 1 / 16)
     if name in ("iris", "wine_cultivars", "breast_cancer", "pendigits"):
@@ -154,7 +154,7 @@ def products(X: np.ndarray, beta: np.ndarray, gamma: float) -> np.ndarray:
 
 
 def worst_violation(model: Any, X: np.ndarray, y: np.ndarray, C: float, gamma: float) -> float:
-    """Of all pairs of classes."""
+    """The largest violation over all pairs of classes."""
     index = np.searchsorted(model.classes_, y)
     k, coef = len(model.classes_), np.zeros((len(model.dual_coef_), len(X)))
     coef[:, model.support_] = model.dual_coef_ if k > 2 else -model.dual_coef_
@@ -172,7 +172,7 @@ def classification(name: str, repeats: int) -> None:
     if not len(X):
         return
     C, gamma, must_fit, must_predict = CLASSES[name]
-    X, n = scaled(name, X), int(0.8 * len(X))
+    X, n = rescale(name, X), int(0.8 * len(X))
     makers = [lambda cls=cls: cls(C=C, gamma=gamma) for cls in (KernelSVC, SVC)]
     fit, models = in_turns([lambda m=m: m().fit(X[:n], y[:n]) for m in makers], repeats)
     predict, labels = in_turns([lambda m=m: m.predict(X[n:]) for m in models], repeats)
@@ -235,12 +235,12 @@ def regression(name: str, repeats: int, peer: type[SVR], must: float) -> list[fl
     for C in (1.0, 10.0, 100.0):
         makers = [lambda cls=cls: cls(C=C, gamma=gamma) for cls in (KernelSVR, peer)]  # noqa: B023
         fit, models = in_turns([lambda m=m: m().fit(X, y) for m in makers], repeats)
-        truths = []
+        violations = []
         for model in models:
             beta = np.zeros(len(X))
             beta[model.support_] = np.ravel(model.dual_coef_)
-            truths.append(violation(y, beta, products(X, beta, gamma), C, model.epsilon))
-        report(f"{name} {len(X)} x {X.shape[1]} C={C:g}", fit, must, *truths)
+            violations.append(violation(y, beta, products(X, beta, gamma), C, model.epsilon))
+        report(f"{name} {len(X)} x {X.shape[1]} C={C:g}", fit, must, *violations)
         ratios.append(fit[1] / fit[0])
     return ratios
 
@@ -276,7 +276,7 @@ def gap(
 
 
 def worst_gap(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """Of all pairs of classes, or of the regression."""
+    """The largest gap over all pairs of classes, or that of the regression."""
     if model.kernel == "linear":
         X = X - X.mean(axis=0)  # coefficients sum to 0; the intercept is searched below
     parameters = {"gamma": model._gamma, "degree": model.degree, "coef0": model.coef0}

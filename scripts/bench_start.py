@@ -66,7 +66,7 @@ PARTS = {
 
 
 def seconds_of(part: Part, cache: Path, results: Path) -> float:
-    """What `part` measures, of one process.
+    """Seconds of what `part` measures, in one new process.
 
     Raises
     ------

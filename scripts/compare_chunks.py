@@ -8,9 +8,9 @@ is fitted in a process of its own with one thread, and predicts 200,000 other ro
 added to FOLDER/compared.json, and the same command goes on with the machines that are not in it;
 MACHINE names some of them. At the end a table is printed.
 
-CPU seconds are those of the fit, without reading and compiling that a fit of 8,000 rows has done
-before. Memory is the largest anonymous memory of the process (RssAnon, looked at every 20 ms), with
-the packages that it imported; pages of mapped files, which the system can reclaim, are not in it.
+CPU seconds are those of the fit; a fit of 8,000 rows has compiled and imported everything before.
+Memory is the largest anonymous memory of the process (RssAnon, looked at every 20 ms), with the
+packages that it imported; pages of mapped files, which the system can reclaim, are not in it.
 The machine `incremental` needs dask-ml. C = 8 and gamma = 4 of DC-SVM were chosen by hand for these
 data; width, loss and alpha of 1,000 random features on 100,000 training rows that were held out.
 """
@@ -115,7 +115,7 @@ def anonymous_bytes() -> int:
 
 
 class PeakMemory:
-    """The largest anonymous memory of the process within a block, in bytes."""
+    """The largest anonymous memory of the process during a `with` block, in bytes."""
 
     def __enter__(self) -> "PeakMemory":
         self.bytes, self._ended = anonymous_bytes(), threading.Event()
@@ -132,7 +132,7 @@ class PeakMemory:
         self._thread.join()
 
 
-def measured(folder: Path, name: str, n: int, send: Callable[[dict[str, float]], None]) -> None:
+def measure(folder: Path, name: str, n: int, send: Callable[[dict[str, float]], None]) -> None:
     """Fit one machine to the first n rows and send its figures."""
     _, fit = MACHINES[name]
     X, y, new, labels = (
@@ -177,10 +177,10 @@ def table(found: dict[str, dict[str, float]]) -> str:
     lines += ["|---|---|---|---|---|---|"]
     for n in sorted({int(key.split()[0]) for key in found}):
         for name, (what, _) in MACHINES.items():
-            if one := found.get(f"{n} {name}"):
+            if figures := found.get(f"{n} {name}"):
                 lines.append(
-                    f"| {n:,} | {what} | {one['cpu_s']:.1f} | {one['bytes'] / 2**20:.0f} | "
-                    f"{100 * one['accuracy']:.2f} % | {one['rate']:,.0f} |"
+                    f"| {n:,} | {what} | {figures['cpu_s']:.1f} | {figures['bytes'] / 2**20:.0f} | "
+                    f"{100 * figures['accuracy']:.2f} % | {figures['rate']:,.0f} |"
                 )
     return "\n".join(lines)
 
@@ -206,7 +206,7 @@ def main() -> None:
                 print("incremental: dask-ml is not installed")
                 continue
             receive, send = context.Pipe(duplex=False)
-            process = context.Process(target=measured, args=(folder, name, n, send.send))
+            process = context.Process(target=measure, args=(folder, name, n, send.send))
             process.start()
             send.close()
             try:
