@@ -7,7 +7,7 @@
 Both solve the same problem, gamma="scale", tol=1e-3, the peer with cache_size=2000. Seconds are CPU
 seconds of one thread, medians of pairs of fits in one process after an untimed fit of 500 rows; a
 peer that takes longer than `_ONCE` is not repeated. `kernel` is the number of our kernel values in
-units of n^2, `steps` are the iterations of either, `violation` is ours in float64, `times` is the
+units of n^2, `steps` are the iterations of both, `violation` is ours in float64, `times` is the
 peer's seconds divided by ours; geometric means come last. The generators are those of
 `scripts/everyday.py` and scikit-learn. --automatic fits each estimator that chooses its parameters
 once: CPU seconds, and the error on 2,000 other rows (error rate, or RMSE in deviations of the
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
-import everyday as made  # noqa: E402
+import everyday  # noqa: E402
 import numpy as np  # noqa: E402
 from sklearn import datasets, ensemble  # noqa: E402
 from sklearn.preprocessing import StandardScaler, normalize  # noqa: E402
@@ -57,11 +57,11 @@ class Line(NamedTuple):
 def labels(make: Callable[..., Rows], fraction: float) -> Callable[..., Rows]:
     """Two classes of a regression: this fraction of the rows, with the largest targets, are 1."""
 
-    def labelled(n: int, rng: np.random.Generator) -> Rows:
+    def make_labelled(n: int, rng: np.random.Generator) -> Rows:
         X, y = make(n, rng)
         return X, (y > np.quantile(y, 1.0 - fraction)).astype(int)
 
-    return labelled
+    return make_labelled
 
 
 def table(n: int, rng: np.random.Generator) -> Rows:
@@ -78,7 +78,7 @@ def table(n: int, rng: np.random.Generator) -> Rows:
 
 def make_heavy(n: int, rng: np.random.Generator) -> Rows:
     """Columns of Student's t with 2 degrees of freedom, and a log-normal target of deviation 1."""
-    X, y = made.heavy_rows(n, rng, 20)
+    X, y = everyday.heavy_rows(n, rng, 20)
     return X, np.exp(0.5 * y) / np.exp(0.5 * y).std()
 
 
@@ -91,44 +91,47 @@ def embeddings(n: int, rng: np.random.Generator, d: int, k: int) -> Rows:
 
 
 adult = labels(table, 0.25)
-heavy = partial(made.heavy_rows, d=20)
-mixture = partial(made.generated, datasets.make_classification)
-friedman1 = made.generated(datasets.make_friedman1, noise=1.0)
+heavy = partial(everyday.heavy_rows, d=20)
+mixture = partial(everyday.generated, datasets.make_classification)
+friedman1 = everyday.generated(datasets.make_friedman1, noise=1.0)
 several = mixture(n_features=18, n_informative=8, n_clusters_per_class=4)
 LINES = {
     "one-hot table": Line(adult),
     "one-hot table, raw": Line(adult, raw=True),
-    "sparse binary, 3 %": Line(partial(made.words, positive=0.03)),
-    "noise": Line(made.of_target(lambda y, rng: rng.integers(0, 2, len(y)), d=10), 5000),
+    "sparse binary, 3 %": Line(partial(everyday.words, positive=0.03)),
+    "noise": Line(everyday.of_target(lambda y, rng: rng.integers(0, 2, len(y)), d=10), 5000),
     "heavy tails": Line(labels(heavy, 0.5), 6000),
     "mixture 50, flipped": Line(mixture(n_features=50, n_informative=10, flip_y=0.1)),
     "mixture 4": Line(mixture(n_features=4, n_informative=4, n_redundant=0), 3089),
     "6 classes": Line(mixture(n_features=36, n_informative=12, n_classes=6), 4435),
-    "26 classes": Line(made.many_classes, 5000),
-    "moons": Line(made.generated(datasets.make_moons, noise=0.3)),
-    "circles": Line(made.generated(datasets.make_circles, noise=0.2, factor=0.5)),
-    "hastie": Line(made.generated(datasets.make_hastie_10_2)),
-    "checkerboard": Line(made.checkerboard),
-    "linear classes": Line(labels(made.linear_target, 0.3)),
+    "26 classes": Line(everyday.many_classes, 5000),
+    "moons": Line(everyday.generated(datasets.make_moons, noise=0.3)),
+    "circles": Line(everyday.generated(datasets.make_circles, noise=0.2, factor=0.5)),
+    "hastie": Line(everyday.generated(datasets.make_hastie_10_2)),
+    "checkerboard": Line(everyday.checkerboard),
+    "linear classes": Line(labels(everyday.linear_target, 0.3)),
     "regression, heavy tails": Line(heavy),
     "friedman1": Line(friedman1),
-    "friedman2": Line(made.generated(datasets.make_friedman2, noise=20.0)),
-    "friedman3": Line(made.generated(datasets.make_friedman3, noise=0.1)),
-    "smooth, 26 columns": Line(partial(made.normal_rows, d=26)),
+    "friedman2": Line(everyday.generated(datasets.make_friedman2, noise=20.0)),
+    "friedman3": Line(everyday.generated(datasets.make_friedman3, noise=0.1)),
+    "smooth, 26 columns": Line(partial(everyday.normal_rows, d=26)),
     "43,000 heavy tails": Line(make_heavy, 43_000, (50.0,)),
     "embeddings 384": Line(partial(embeddings, d=384, k=2), Cs=(1.0, 10.0), raw=True),
     "embeddings 768": Line(partial(embeddings, d=768, k=5), Cs=(1.0, 10.0), raw=True),
 }
 AUTOMATIC = {
-    "rfm, 18 columns": ("RecursiveFeatureRegressor", Line(partial(made.normal_rows, d=18), 15_000)),
+    "rfm, 18 columns": (
+        "RecursiveFeatureRegressor",
+        Line(partial(everyday.normal_rows, d=18), 15_000),
+    ),
     "rfm, 18 columns, classes": ("RecursiveFeatureClassifier", Line(several, 15_000)),
     "rfm, 123 columns": ("RecursiveFeatureClassifier", Line(adult, 16_000, raw=True)),
-    "ridge": ("TunedKernelRidge", Line(partial(made.normal_rows, d=10))),
+    "ridge": ("TunedKernelRidge", Line(partial(everyday.normal_rows, d=10))),
     "ridge, friedman1": ("TunedKernelRidge", Line(friedman1, 15_000)),
-    "svr": ("TunedKernelSVR", Line(partial(made.normal_rows, d=10))),
+    "svr": ("TunedKernelSVR", Line(partial(everyday.normal_rows, d=10))),
     "svr, heavy tails": ("TunedKernelSVR", Line(heavy)),
     **{
-        f"{k} classes": ("TunedKernelSVC", Line(partial(made.many_classes, k=k), 4200))
+        f"{k} classes": ("TunedKernelSVC", Line(partial(everyday.many_classes, k=k), 4200))
         for k in (20, 60, 120, 200)
     },
 }
@@ -146,10 +149,10 @@ CLASSIFIERS = {"C": (methods.KernelSVC, SVC), "nu": (methods.KernelNuSVC, NuSVC)
 REGRESSORS = {"C": (methods.KernelSVR, SVR), "nu": (methods.KernelNuSVR, NuSVR)}
 
 
-def compared(name: str, line: Line, parameter: str, value: float, pairs: int) -> float:
-    """Print a line; the peer's seconds as a multiple of ours, or nan where one of them fails."""
+def compare(name: str, line: Line, parameter: str, value: float, pairs: int) -> float:
+    """Print a line; return the peer's seconds as a multiple of ours, or nan if either fails."""
     X, y = line.data()
-    ours, peer = (CLASSIFIERS if made.is_class_target(y) else REGRESSORS)[parameter]
+    ours, peer = (CLASSIFIERS if everyday.is_class_target(y) else REGRESSORS)[parameter]
     model, other = ours(**{parameter: value}), peer(**{parameter: value}, cache_size=2000)
     mine, theirs = [], []
     try:
@@ -174,11 +177,11 @@ def compared(name: str, line: Line, parameter: str, value: float, pairs: int) ->
 def automatic(name: str, method: str, line: Line) -> None:
     """Print the seconds and the error of an estimator that chooses its parameters."""
     X, y = line.data(extra=2000)
-    kind, n = "Classifier" if made.is_class_target(y) else "Regressor", line.rows
+    kind, n = "Classifier" if everyday.is_class_target(y) else "Regressor", line.rows
     for cls in (getattr(methods, method), getattr(ensemble, f"HistGradientBoosting{kind}")):
         model = cls(random_state=0).fit(X[:600], y[:600])
         fit_s = seconds(model, X[:n], y[:n])
-        losses = made.losses_at(model, X[n:], y[n:])
+        losses = everyday.losses_at(model, X[n:], y[n:])
         error = losses.mean() if kind == "Classifier" else np.sqrt(losses.mean()) / y.std()
         print(f"{name:24} {cls.__name__:32} {fit_s:8.2f} s  error {error:.4f}", flush=True)
 
@@ -213,11 +216,11 @@ def main() -> None:
             continue
         parameter = "nu" if options.nu else "C"
         for value in options.nu or options.C or LINES[name].Cs:
-            ratio = compared(name, LINES[name], parameter, value, options.pairs)
+            ratio = compare(name, LINES[name], parameter, value, options.pairs)
             if not math.isnan(ratio):
                 ratios.setdefault(value, []).append(ratio)
-    every = [ratio for of_value in ratios.values() for ratio in of_value]
-    for value, some in [*sorted(ratios.items()), ("any", every)] if every else []:
+    all_ratios = [ratio for some in ratios.values() for ratio in some]
+    for value, some in [*sorted(ratios.items()), ("any", all_ratios)] if all_ratios else []:
         mean = statistics.geometric_mean(some)
         print(f"{value:<6} {len(some)} lines, lowest {min(some):.2f}, geometric mean {mean:.2f}")
 

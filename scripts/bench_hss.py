@@ -65,7 +65,7 @@ def timed(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> tup
 
 
 def must(what: str, value: float, limit: float, *, least: bool = False) -> None:
-    """Print a figure beside the limit that it must keep: at most, or at least, this."""
+    """Print a figure beside its limit: the most that it may be or, with `least`, the least."""
     missed = value < limit if least else value > limit
     print(
         f"    {what} {value:.3g}, must be {'>=' if least else '<='} {limit:g}"
@@ -176,7 +176,7 @@ def _grid(name: str) -> None:
 
 
 def _compressed_path(data: Dataset, gamma: float, values: list[float]) -> tuple[np.ndarray, float]:
-    """Labels of the test rows by each C : (u, p), and CPU seconds to train and predict."""
+    """Labels of u test rows by each of p values of C, (u, p), and CPU seconds in all."""
     matrix = HSSMatrix(gamma=gamma, random_state=0)
     model = HSSADMMClassifier(matrix, predict_with="compressed", warm_start=True)
     labels, total = [], 0.0
@@ -275,7 +275,7 @@ def main() -> None:
         section.__name__: section
         for section in (compress, dense, grid_a9a, grid_ijcnn1, growth, predict, ridge, exact)
     }
-    # Compiled kernels, once.
+    # Compiles what the sections call.
     X = np.random.default_rng(0).normal(size=(WARM_UP_ROWS, 3))
     HSSMatrix(preset="paper_table4").fit(X).factorise(SHIFT).solve(X)
     for name in sys.argv[1:] or sections:

@@ -7,8 +7,8 @@
     python scripts/bench_metric.py growth                                               4 minutes
     python scripts/bench_metric.py widths
 
-`sets` fits HistGradientBoosting and the machines that a must names to the training rows of each
-data set, five seeds each: the recursive feature machine with its defaults, one that learns from
+`sets` fits HistGradientBoosting and the machines named in MUSTS to the training rows of each data
+set, five seeds each: the recursive feature machine with its defaults, one that learns from
 6,000 rows ("quick"), and on ijcnn1 TunedKernelSVC(metric="auto"). `--machines "metric, kernel_svc"`
 is KernelSVC behind the metric. Test scores and CPU seconds are means over the seeds. `defaults`
 counts on how many data sets the machine is better than boosting, both without a parameter, one
@@ -107,7 +107,7 @@ def dense(X: Any) -> np.ndarray:
 
 
 def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """What a call returns, and its CPU seconds."""
+    """The value that a call returns, and its CPU seconds."""
     start = time.process_time()
     result = function(*arguments)
     return result, time.process_time() - start
@@ -120,7 +120,7 @@ def score(task: str, truth: np.ndarray, predicted: np.ndarray) -> float:
     return 100.0 * float(np.mean(predicted == truth))
 
 
-def measured(
+def measure(
     make: Callable[[int], Any], data: Dataset, task: str, seeds: int
 ) -> tuple[float, float, float, float]:
     """Mean test score, its deviation, CPU seconds of a fit and of predicting the test rows."""
@@ -162,7 +162,7 @@ def sets(names: list[str], seeds: int, wanted: list[str]) -> None:
             if label not in labels:
                 continue
             print(f"{name:19s} {label:23s}", end="", flush=True)
-            means, deviation, fit, predict = measured(make, data, task, seeds)
+            means, deviation, fit, predict = measure(make, data, task, seeds)
             if label == BOOSTING:
                 boosting = means
             print(f" {means:9.4f} {deviation:8.4f} {fit:7.2f} {predict:9.3f}", end="")
@@ -173,7 +173,7 @@ def sets(names: list[str], seeds: int, wanted: list[str]) -> None:
 def verdict(
     must: Must, task: str, value: float, boosting: float, fit_s: float, predict_s: float
 ) -> str:
-    """The must in words, and whether it is met."""
+    """What is required in words, and whether it is met."""
     words, met = [], []
     bound = must.score if must.of_boosting is None else must.of_boosting * boosting
     if task == "regression":
@@ -200,7 +200,7 @@ def defaults(names: list[str], seeds: int) -> None:
             print(f"{name:19s} {error}")
             continue
         both = machines(task)
-        theirs, ours = (measured(both[label], data, task, seeds) for label in (BOOSTING, "rfm"))
+        theirs, ours = (measure(both[label], data, task, seeds) for label in (BOOSTING, "rfm"))
         errors = [
             means if task == "regression" else 100.0 - means for means in (theirs[0], ours[0])
         ]

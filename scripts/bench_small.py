@@ -320,16 +320,16 @@ def any_c(names: list[str], repeats: int) -> None:
                 limited = theirs(kernel=kernel, C=C, max_iter=MAX_STEPS)
                 times[1].append(seconds(lambda: limited.fit(X, y))[0])  # noqa: B023
         mine, peer = statistics.median(times[0]), statistics.median(times[1])
-        found = worst_gap(model, X, y)
+        worst = worst_gap(model, X, y)
         allowed = peer + (1e-3 if peer < 5e-3 else 0.0)
-        holds = mine <= allowed and model.converged_ and (found <= 1e-6 or kernel == "sigmoid")
+        holds = mine <= allowed and model.converged_ and (worst <= 1e-6 or kernel == "sigmoid")
         ratios.append(peer / mine)
         short += not holds
         form = "raw" if raw else "standardised"
         print(
             f"{name:13} {form:12} {kernel:7} C={C:<7g} fit {1e3 * mine:9.2f} {1e3 * peer:9.2f} ms "
             f"{peer / mine:7.2f} x   converged {model.converged_}   violation "
-            f"{model.violation_:.1e}   gap {found:.1e}   {verdict(holds)}",
+            f"{model.violation_:.1e}   gap {worst:.1e}   {verdict(holds)}",
             flush=True,
         )
     mean = statistics.geometric_mean(ratios)
@@ -412,8 +412,8 @@ def main() -> None:
             for ratio in regression(name, arguments.repeats, peer, must)
         ]
         if ratios:
-            found = statistics.geometric_mean(ratios)
-            print(f"geometric mean {found:.2f} x, must {mean}   {verdict(found >= mean)}")
+            reached = statistics.geometric_mean(ratios)
+            print(f"geometric mean {reached:.2f} x, must {mean}   {verdict(reached >= mean)}")
         return
     if arguments.any_C:
         any_c(wanted(SHIPPED), arguments.repeats)

@@ -3,9 +3,9 @@
     python scripts/bench_threads.py [--busy] [--longest SECONDS] [--largest ROWS]
 
 Wall microseconds of a call, medians, of one loop by one thread, by ours, and by `prange` with one
-block a thread and with 32 blocks. Then two threads of this process that call the loop at the same
-time; and fits of linear kernels, whose passes over the rows two threads share, by one thread and by
-two. With --busy another process keeps one core busy meanwhile.
+block a thread and with 32 blocks. Then two threads of this process call the loop at the same time.
+Last come fits of linear kernels, by one thread and by two, which share the passes over the rows.
+With --busy another process keeps one core busy meanwhile.
 """
 
 import argparse
@@ -74,8 +74,8 @@ def microseconds(call: Callable[[], object], limit: float = 0.3) -> float:
     return 1e6 * median(times)
 
 
-def of_two_callers(call: Callable[[], object], n_calls: int = 50) -> float:
-    """Microseconds a call of two threads that both make `n_calls` at the same time."""
+def by_two_callers(call: Callable[[], object], n_calls: int = 50) -> float:
+    """Microseconds for each of `n_calls` calls that two threads make at the same time."""
     callers = [threading.Thread(target=lambda: [call() for _ in range(n_calls)]) for _ in range(2)]
     start = time.perf_counter()
     for caller in callers:
@@ -108,10 +108,10 @@ def measure(longest: float) -> None:
     print("two callers at the same time")
     for size in TOGETHER:
         one = microseconds(lambda: _sums(x, out, size, 0, N))  # noqa: B023
-        ours = of_two_callers(
+        ours = by_two_callers(
             lambda: run(LOOP, x, np.empty(N), size, n=N, nanoseconds=1e3 * one, multiple=1)  # noqa: B023
         )
-        peer = of_two_callers(lambda: _parallel_sums(x, np.empty(N), size, MANY_BLOCKS))  # noqa: B023
+        peer = by_two_callers(lambda: _parallel_sums(x, np.empty(N), size, MANY_BLOCKS))  # noqa: B023
         print(f"{one:12.1f} {ours:12.1f} {'':12} {peer:12.1f}", flush=True)
     print(f"numba's layer: {numba.threading_layer()}")
 

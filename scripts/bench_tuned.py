@@ -12,7 +12,7 @@ Regression sets have a line for each of `svr` and `ridge`.
 `heavy_tails:ROWS` is generated: rows of Student's t, on which few rows decide the errors.
 
 `--held-out` tests on training rows that were held out: with ROWS those behind the first ROWS, else
-a random fifth, or with `--last` the last fifth of each class. Constants are set so.
+a random fifth, or with `--last` the last fifth of each class. Constants are chosen on such rows.
 
 `--grid` adds a 10 x 10 grid of gamma and C (of the ridge) by five folds of the exact machine, 500
 fits on the same training rows. They take 2 to 10 minutes for 4,000 rows, so what a grid chose and
@@ -61,7 +61,7 @@ from kbench.methods import (
 )
 from kbench.width_search.tasks import Classification
 
-# Rows up to which all rows are held out once for the sigmoids, and most rows beyond.
+# Up to so many rows, all are held out in turn for the sigmoids; of more rows half, at most these.
 _FEW_ROWS, _MAX_CALIBRATION = 16_000, 20_000
 # Seconds at most and test accuracy at least, for data set and number of rows.
 MUSTS = {
@@ -96,7 +96,7 @@ def load(name: str) -> tuple[Dataset, str]:
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """What a call returns, and its CPU seconds."""
+    """The value that a call returns, and its CPU seconds."""
     start = time.process_time()
     result = function()
     return result, time.process_time() - start
@@ -113,7 +113,7 @@ def dense(X: Any) -> np.ndarray:
     return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
 
 
-def liquid(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+def predict_by_liquidsvm(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Predictions of liquidSVM: 5 folds, 10 x 10 grid; Voronoi cells beyond 15,000 rows."""
     import liquidSVM
 
@@ -156,17 +156,17 @@ def exact(kind: str, y: np.ndarray, max_iter: int = -1) -> Any:
 
 
 def kept_grid(file: Path, key: str, kind: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """The grid's result from a file, or from a search that is then written to it."""
+    """The grid's result as kept in the file; if it is not there, it is searched and written."""
 
-    def known() -> dict[str, Any]:
+    def read() -> dict[str, Any]:
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
-    if key not in known():
+    if key not in read():
         result = grid(kind, X, y)
         # Read again: another run may have written to the file during these minutes.
-        found = known() | {key: result}
+        found = read() | {key: result}
         file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    return known()[key]
+    return read()[key]
 
 
 def log_losses(machine: TunedKernelSVC, X: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -177,7 +177,7 @@ def log_losses(machine: TunedKernelSVC, X: np.ndarray, y: np.ndarray) -> tuple[f
     return float(log_loss(y, machine.predict_proba(X))), float(best)
 
 
-def sampling(n: int, n_test: int) -> float:
+def sampling_error(n: int, n_test: int) -> float:
     """Expected difference of the log losses where the two sigmoids are alike.
 
     Half the number of parameters over the number of rows, for either sample (S. S. Wilks, "The
@@ -218,7 +218,7 @@ def line(spec: str, kind: str, rows: tuple[Any, ...], options: argparse.Namespac
         own, best = np.mean(losses, axis=0)
         print(
             f"{'':18} log loss {own:.5f}, best sigmoid on the test rows {best:.5f}: "
-            f"{own - best:+.5f}, expected of sampling {sampling(len(y), len(y_test)):+.5f}; "
+            f"{own - best:+.5f}, expected of sampling {sampling_error(len(y), len(y_test)):+.5f}; "
             "must +0.0001",
             flush=True,
         )
@@ -239,7 +239,7 @@ def line(spec: str, kind: str, rows: tuple[Any, ...], options: argparse.Namespac
     print(f"{'':18} boosting {spent:15.2f} s {reached:.4f}", flush=True)
     if kind == "svc" and find_spec("liquidSVM") is not None:
         try:
-            predicted, spent = timed(lambda: liquid(dense(X), y, dense(X_test)))
+            predicted, spent = timed(lambda: predict_by_liquidsvm(dense(X), y, dense(X_test)))
         except Exception as error:  # its only exception class
             print(f"{'':18} liquidSVM failed: {error}")
         else:
@@ -255,7 +255,7 @@ def heavy_tails(n: int, seed: int = 0) -> tuple[Any, ...]:
 
 
 def lines(spec: str, options: argparse.Namespace) -> None:
-    """The lines of a data set."""
+    """Print the lines of a data set."""
     name, _, rows = spec.partition(":")
     if name == "heavy_tails":
         for kind in [options.kind] if options.kind else ["svr", "ridge"]:

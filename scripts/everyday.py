@@ -44,11 +44,13 @@ import kbench.methods
 from kbench.files import atomic_file
 
 BEGIN, END = "<!-- written by scripts/everyday.py -->\n", "<!-- end -->\n"
-# Standard errors of a paired difference that are no noise: 0.1 % of 1,500 comparisons, one or two.
+# Standard errors of a paired difference above which it is no noise: by chance, one or two of 1,500
+# comparisons are above it.
 _ERRORS = 3.0
-# What a linear model has to be better by, as a fraction of RMSE or error rate, to need a reason.
+# A linear model better by more than this fraction of RMSE or error rate has to be explained.
 _MARGIN = 0.05
-# They need extras, or are scikit-learn's trees. Diagnostics predict nothing of their own.
+# Names that begin so need extras, or are scikit-learn's trees. Diagnostics predict nothing of their
+# own.
 _LEFT_OUT = ("Intelex", "JointConvolution", "XRFM", "TunedBoosting")
 TUNED = (
     "TunedKernelSVC",
@@ -73,7 +75,7 @@ class Problem(NamedTuple):
     spoilt: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None
 
     def data(self, seed: int, most: int | None = None, n_test: int = 1000) -> Data:
-        """Training rows and targets, at most so many, and test rows and targets."""
+        """Training rows and targets, at most `most`, and test rows and targets."""
         rng = np.random.default_rng(seed)
         n = min(self.rows, most or self.rows)
         X, y = self.make(self.rows + n_test, rng)
@@ -277,7 +279,7 @@ def estimators(*, classify: bool) -> Iterator[tuple[str, Any]]:
 
 
 def losses(model: Any, data: Data) -> np.ndarray:
-    """Losses of the fitted model at the test rows, (t,)."""
+    """Losses at the t test rows of the model, fitted to the training rows; (t,)."""
     X, y, X_test, y_test = data
     return losses_at(model.fit(X, y), X_test, y_test)
 
@@ -327,8 +329,8 @@ class Compared(NamedTuple):
         return beyond and not excess(own, self.linear) <= _ERRORS
 
 
-def measured(name: str, seed: int, most: int | None, options: Any, known: set) -> Iterator[dict]:
-    """The lines of a problem that are not known yet."""
+def measure(name: str, seed: int, most: int | None, options: Any, known: set) -> Iterator[dict]:
+    """Fit the estimators whose lines are not known yet, and yield these lines."""
     data = PROBLEMS[name].data(seed, most)
     n = len(data[1])
     compared = Compared.of(data)
@@ -382,7 +384,7 @@ def run(options: argparse.Namespace) -> None:
             writer.writeheader()
         for name in sorted(options.problems, key=lambda name: PROBLEMS[name].rows):
             for seed in range(options.seeds):
-                lines = list(measured(name, seed, options.rows, options, known))
+                lines = list(measure(name, seed, options.rows, options, known))
                 writer.writerows(lines)
                 file.flush()
                 print(f"{name}, seed {seed}: {len(lines)} fits", flush=True)
