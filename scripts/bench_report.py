@@ -4,7 +4,7 @@ The limits for 10,000 rows are 5 s for the terminal, and 10 s and 5 MB for the w
 
     python scripts/bench_report.py [ROWS] [--keep FOLDER]
 
-The peer is reading the folder with pandas alone, in a new process as well.
+Beside it stands pandas, which only reads the folder, in a new process as well.
 """
 
 import argparse

@@ -220,30 +220,30 @@ def compare(problem: Problem, solvers: list[str], cap: float, repeats: int) -> d
         cpu = seconds[name] = max(TICK, statistics.median(r[0] for r in runs))
         wall = statistics.median(r[1] for r in runs)
         ratio = f"{cpu / seconds['kernel_svc']:.1f}" if "kernel_svc" in seconds else ""
-        truth = evaluate(*runs[-1][2:], coupled=name != "kernel_svc_free")
-        print(f"{label} {cpu:8.2f} {wall:8.2f} {ratio:>7} {truth}", flush=True)
+        evaluation = evaluate(*runs[-1][2:], coupled=name != "kernel_svc_free")
+        print(f"{label} {cpu:8.2f} {wall:8.2f} {ratio:>7} {evaluation}", flush=True)
     return seconds
 
 
 def compare_threads(problem: Problem, repeats: int) -> None:
-    """Print the seconds of KernelSVC on one thread and on all."""
+    """Print the seconds of KernelSVC on one thread and on THREADS."""
     X, y, *_ = load(problem)
     kernel = KernelMatrix(make_kernel("rbf", X, gamma=problem.gamma), X)
     rows = np.arange(1000)
 
-    def machine() -> None:
+    def kernel_values() -> None:
         for _ in range(3):
             kernel.product(rows, np.ones(1000))
 
     def solve() -> None:
         model = kernel_svc(problem).fit(X, y)
         coef = sp.csr_array(model.dual_coef_)
-        found.append((coef.indices.tobytes(), coef.data.tobytes(), *model.intercept_))
+        solutions.append((coef.indices.tobytes(), coef.data.tobytes(), *model.intercept_))
 
-    found: list[tuple[Any, ...]] = []
+    solutions: list[tuple[Any, ...]] = []
     seconds: dict[Any, list[float]] = {}
     for _ in range(1 + repeats):
-        for work in (machine, solve):
+        for work in (kernel_values, solve):
             for threads in (1, THREADS):
                 numba.set_num_threads(threads)
                 before = time.perf_counter()
@@ -254,9 +254,9 @@ def compare_threads(problem: Problem, repeats: int) -> None:
     one, several = (statistics.median(runs[solve, threads]) for threads in (1, THREADS))
     gain, most = (
         statistics.median(a / b for a, b in zip(runs[work, 1], runs[work, THREADS], strict=True))
-        for work in (solve, machine)
+        for work in (solve, kernel_values)
     )
-    same = "the same" if len(set(found)) == 1 else "ANOTHER"
+    same = "the same" if len(set(solutions)) == 1 else "ANOTHER"
     print(
         f"{problem.name:20} one thread {one:.2f} s, {THREADS} threads {several:.2f} s: {gain:.2f} "
         f"times, kernel values alone {most:.2f} times; {same} machine",

@@ -179,7 +179,7 @@ def forked(folder: Path) -> int:
 
 
 def outcome(name: str, content: bytes, folder: Path) -> str:
-    """How a file is taken: read, refused or crashed; AssertionError where neither is so."""
+    """Whether a file is read, refused or has crashed its reader; AssertionError otherwise."""
     path = folder / ("toy.npz" if name == "npz" else "toy")  # another zip archive is unpacked
     path.write_bytes(content)
     if name in OTHERS:

@@ -28,7 +28,7 @@ from kbench.run.results.stopped import stopped_at
 
 # Seconds between two runs of one command that are in no column of a row: the start of the worker.
 STARTING = 0.35
-# Seconds of a run whose method has no row at all.
+# Seconds of a run whose method has no row at all, set by hand.
 UNKNOWN = 10.0
 
 
@@ -49,12 +49,12 @@ class Costs:
 
     def of(self, run: Run) -> float:
         """The mean over the rows most like the run."""
-        most = run.limits.wall_s
+        limit = run.limits.wall_s
         for place in _places(run.method, run.dataset, run.variant, run.params):
             if known := self._known.get(place):
-                seconds = [most if stopped else min(one, most) for one, stopped in known]
+                seconds = [limit if stopped else min(one, limit) for one, stopped in known]
                 return STARTING + sum(seconds) / len(seconds)
-        return STARTING + min(UNKNOWN, most)
+        return STARTING + min(UNKNOWN, limit)
 
 
 def _places(
@@ -104,7 +104,7 @@ class Planned:
 
 
 def planned(composer: Composer, words: Sequence[str], costs: Costs) -> Planned:
-    """What the words after `kbench` would run."""
+    """The runs that a command of these words, the ones after `kbench`, would make."""
     overrides = [word for word in words if word != "-m"]
     plan = make_plan(composer, overrides, multirun="-m" in words)
     todo, _ = split(plan, finished_here(plan))
@@ -112,7 +112,7 @@ def planned(composer: Composer, words: Sequence[str], costs: Costs) -> Planned:
 
 
 def asked_for(runs: Sequence[Run]) -> dict[str, str]:
-    """Key -> the experiments that ask for the run in any command, separated by commas.
+    """By key of a run: the experiments that ask for it in any command, separated by commas.
 
     A run that another command has made is not repeated, so that its row names the first command's
     experiments alone.

@@ -79,7 +79,7 @@ class Arena:
     def start(
         self, words: list[str], *, full_disk: bool = False, jumps: bool = False
     ) -> subprocess.Popen[bytes]:
-        """Start a kbench command, perhaps by a clock that jumps."""
+        """Start a kbench command, if asked on a full disk or with a clock that jumps."""
 
         def limit() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_DISK_BYTES, FULL_DISK_BYTES))
@@ -109,7 +109,7 @@ class Arena:
         self.model_bytes = self.model.read_bytes()
 
     def keep_busy(self) -> None:
-        """Two to four commands at a time, most of them runners of the sweep."""
+        """Start commands until two to four run, most of them runners of the sweep."""
         self.running = [process for process in self.running if process.poll() is None]
         while len(self.running) < self.random.randint(2, 4):
             if self.random.random() < 0.6:
@@ -120,9 +120,9 @@ class Arena:
                     jumps=self.clock is not None and self.random.random() < 0.3,
                 )
             else:
-                self.start(self.random.choice(self.beside()))
+                self.start(self.random.choice(self.other_commands()))
 
-    def beside(self) -> list[list[str]]:
+    def other_commands(self) -> list[list[str]]:
         """Commands that run beside the sweep."""
         split = f"dataset.split.seed={self.random.randrange(10**6)}"  # prepares the arrays anew
         return [
@@ -197,7 +197,7 @@ class Arena:
         self.start(["merge"]).wait()
 
     def complaints(self) -> list[str]:
-        """What the oracle finds wrong."""
+        """One line for each thing that the oracle finds wrong."""
         wrong = []
         rows = []
         if self.model.read_bytes() != self.model_bytes:
@@ -212,8 +212,8 @@ class Arena:
                 rows += table.select([*IDENTITY, "status"]).to_pylist()
         attempts = Counter(tuple(row[name] for name in IDENTITY) for row in rows)
         wrong += [
-            f"attempt {one[-1]} of run {one[0][:8]} has {n} rows"
-            for one, n in attempts.items()
+            f"attempt {attempt[-1]} of run {attempt[0][:8]} has {n} rows"
+            for attempt, n in attempts.items()
             if n > 1
         ]
         rows.sort(key=lambda row: row["attempt"])
