@@ -1,8 +1,8 @@
 """Reader of ARFF tables (Weka, OpenML): nominal attributes are categories, the others numbers.
 
 https://waikato.github.io/weka-wiki/formats_and_processing/arff_stable/. Rows may be sparse,
-`{index value, ...}`: what they do not state is 0 or the first category. Attributes of type date,
-string and relational are refused unless they are dropped, or named as categories.
+`{index value, ...}`: an attribute without an entry is 0 or the first category. Attributes of type
+date, string and relational are refused unless they are dropped, or named as categories.
 """
 
 import re
@@ -32,7 +32,7 @@ _ENTRY = re.compile(
 )
 """An index and a value of a sparse row."""
 _WEIGHT = re.compile(r",\s*(\{[^{}]*\})$")
-"""A weight, which Weka writes after a row."""
+"""A row's weight, which Weka writes after the row."""
 _NUMERIC = ("numeric", "real", "integer")
 
 
@@ -62,15 +62,17 @@ def _tables(path: Path, options: Options) -> Iterator[Table]:
 
 def _lines(text: bytes, path: Path, first: int) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without comments and empty lines."""
-    for place, raw in enumerate(text.split(b"\n"), start=first):
+    for lineno, raw in enumerate(text.split(b"\n"), start=first):
         try:
-            line = raw.removeprefix(b"\xef\xbb\xbf" if place == 1 else b"").decode().strip()
+            line = raw.removeprefix(b"\xef\xbb\xbf" if lineno == 1 else b"").decode().strip()
         except UnicodeDecodeError:
-            raise not_utf8(path, place) from None
+            raise not_utf8(path, lineno) from None
         if line.startswith("@") and "\r" in line:
-            raise DataError(f"{path}:{place}: a carriage return within the line, {LINE_END_REMEDY}")
+            raise DataError(
+                f"{path}:{lineno}: a carriage return within the line, {LINE_END_REMEDY}"
+            )
         if line and not line.startswith("%"):
-            yield place, line
+            yield lineno, line
 
 
 def _header(
@@ -79,47 +81,49 @@ def _header(
     attributes: dict[str, dict[str, None] | None],
     options: Options,
 ) -> "_Reader | None":
-    """Add the attributes that the lines declare; the reader of the rows once @data is met.
+    """Add the declared attributes (name -> categories, or None for numbers) to `attributes`.
 
-    An attribute's value is the set of its categories, or None for numbers.
+    Returns the reader of the rows if @data is among the lines, else None.
     """
-    for place, line in lines:
+    for lineno, line in lines:
         word = line.split(None, 1)[0].lower()
         if word == "@data":
-            return _Reader(path, place, attributes, options)
+            return _Reader(path, lineno, attributes, options)
         if word == "@relation":
             continue
         match = _ATTRIBUTE.fullmatch(line)
         if match is None:
             raise DataError(
-                f"{path}:{place}: {printable(line, 60)!r}, should be @relation, @attribute NAME "
+                f"{path}:{lineno}: {printable(line, 60)!r}, should be @relation, @attribute NAME "
                 "TYPE or @data of an ARFF table"
             )
         name = next(match[k] for k in ("single", "double", "bare") if match[k] is not None)
         name = normalize("NFC", re.sub(r"\\(.)", r"\1", name))
         if name in attributes:
-            raise DataError(f"{path}:{place}: two attributes {name!r}, should have different names")
-        attributes[name] = _categories(name, match["type"], f"{path}:{place}", options)
+            raise DataError(
+                f"{path}:{lineno}: two attributes {name!r}, should have different names"
+            )
+        attributes[name] = _categories(name, match["type"], f"{path}:{lineno}", options)
     return None
 
 
-def _categories(name: str, kind: str, place: str, options: Options) -> dict[str, None] | None:
+def _categories(name: str, kind: str, where: str, options: Options) -> dict[str, None] | None:
     """The categories of an attribute; None for numbers and for texts of any kind."""
     if kind.startswith("{"):
-        return dict.fromkeys(_fields(kind[1:-1], place))
-    word = kind.split()[0].partition("[")[0].lower()  # Weka allows a range after it: real[0,1]
+        return dict.fromkeys(_fields(kind[1:-1], where))
+    word = kind.split()[0].partition("[")[0].lower()  # Weka allows a range after a type: real[0,1]
     columns = options.columns
-    named = columns.get("categorical") or []
+    category_names = columns.get("categorical") or []
     if name in (columns.get("group"), columns.get("target")) and word in ("date", "string"):
         options.texts.add(name)
         return None
-    if word == "string" and (options.auto or name in named):
+    if word == "string" and (options.auto or name in category_names):
         options.texts.add(name)
         return None
     if word in _NUMERIC or name in (options.columns.get("drop") or []):
         return None
     raise DataError(
-        f"{place}: attribute {name!r} is of type {printable(kind, 40)!r}, should be numeric, real, "
+        f"{where}: attribute {name!r} is of type {printable(kind, 40)!r}, should be numeric, real, "
         f"integer or {{categories}}; {dropping(name)} leaves it out"
         + (
             f", columns.target={name} makes it the target, categorical=auto makes features of texts"
@@ -129,51 +133,51 @@ def _categories(name: str, kind: str, place: str, options: Options) -> dict[str,
     )
 
 
-def _field(between: str) -> re.Pattern[str]:
-    """Matches a field, in quotes of either kind or bare, and the delimiter after it."""
-    blanks = "[ \t]*" if between == "," else " *"
+def _field(delimiter: str) -> re.Pattern[str]:
+    """A pattern of a field, quoted by ' or " or bare, and the delimiter after it."""
+    blanks = "[ \t]*" if delimiter == "," else " *"
     return re.compile(
         rf"""{blanks}(?:'((?:[^'\\]|\\.|'')*)'|"((?:[^"\\]|\\.|"")*)"|"""
-        rf"""((?:[^{between}\\'"]|\\.)(?:[^{between}\\]|\\.)*|)){blanks}({between}|\Z)"""
+        rf"""((?:[^{delimiter}\\'"]|\\.)(?:[^{delimiter}\\]|\\.)*|)){blanks}({delimiter}|\Z)"""
     )
 
 
-_FIELDS = {between: _field(between) for between in ",\t"}
+_FIELDS = {delimiter: _field(delimiter) for delimiter in ",\t"}
 
 
-def _fields(line: str, place: str, between: str = ",") -> list[str]:
-    """The fields between commas, or tabs, quoted by ' or " or not."""
+def _fields(line: str, where: str, delimiter: str = ",") -> list[str]:
+    """The fields of a line, quoted by ' or " or bare."""
     if "'" not in line and '"' not in line:
-        return [field.strip() for field in line.split(between)]
-    fields, at, last = [], 0, between
+        return [field.strip() for field in line.split(delimiter)]
+    fields, at, last = [], 0, delimiter
     while last:
-        match = _FIELDS[between].match(line, at)
+        match = _FIELDS[delimiter].match(line, at)
         if match is None:
             raise DataError(
-                f"{place}: {printable(line[at:], 60)!r}, should be fields between commas, each in "
+                f"{where}: {printable(line[at:], 60)!r}, should be fields between commas, each in "
                 "quotes of one kind or without any"
             )
         single, double, bare, last = match.groups()
         quote, text = ("'", single) if single is not None else ('"', double)
-        whole = bare if text is None else text.replace(2 * quote, quote)
-        fields.append(re.sub(r"\\(.)", r"\1", whole).strip())
+        unquoted = bare if text is None else text.replace(2 * quote, quote)
+        fields.append(re.sub(r"\\(.)", r"\1", unquoted).strip())
         at = match.end()
     return fields
 
 
 class _Reader:
-    """Rows of one file, after its header on the lines before `place`."""
+    """Reads the rows of a file; line `lineno` is @data."""
 
     def __init__(
         self,
         path: Path,
-        place: int,
+        lineno: int,
         attributes: Mapping[str, dict[str, None] | None],
         options: Options,
     ) -> None:
         names = list(attributes)
         if len(names) < 2 and options.known is None:  # later rows need no target
-            raise DataError(f"{path}:{place}: {len(names)} attributes, should be two at least")
+            raise DataError(f"{path}:{lineno}: {len(names)} attributes, should be two at least")
         self._path, self._attributes, self._options = path, attributes, options
         self._roles = roles_of(names, options, path)
         self._kept = [(k, n) for k, n in enumerate(names) if n not in self._roles.dropped]
@@ -184,8 +188,8 @@ class _Reader:
         """The rows of the lines; None if there are none."""
         numbers: list[int] = []
         columns: dict[str, list[Any]] = {name: [] for _, name in self._kept}
-        for place, line in lines:
-            where = f"{self._path}:{place}"
+        for lineno, line in lines:
+            where = f"{self._path}:{lineno}"
             sparse = line.startswith("{")
             weight = _WEIGHT.search(line)
             if weight is not None and (sparse or line.count(",") >= len(self._attributes)):
@@ -195,11 +199,11 @@ class _Reader:
                 )
             fields = self._dense(line, where) if sparse else _fields(line, where)
             if len(fields) != len(self._attributes) and "\t" in line:
-                fields = _fields(line, where, "\t")  # as Weka and SciPy read them
+                fields = _fields(line, where, "\t")  # Weka and SciPy accept tabs, too
             if len(fields) != len(self._attributes):
-                found = counted(len(fields), "field")
-                raise DataError(f"{where}: {found}, should be {len(self._attributes)}")
-            numbers.append(place)
+                n_fields = counted(len(fields), "field")
+                raise DataError(f"{where}: {n_fields}, should be {len(self._attributes)}")
+            numbers.append(lineno)
             for k, name in self._kept:
                 columns[name].append(self._value(name, fields[k], where))
         if not numbers:
@@ -214,22 +218,22 @@ class _Reader:
     def _dense(self, line: str, where: str) -> list[str]:
         """The fields of a sparse row."""
         width = len(self._attributes)
-        stated: dict[int, str] = {}
-        at, end, before = 1, len(line) - 1, -1
+        values: dict[int, str] = {}
+        at, end, last_index = 1, len(line) - 1, -1
         while line[at:end].strip() or not line.endswith("}"):
             entry = _ENTRY.match(line, at, end)
-            if entry is None or not before < int(entry[1]) < width or not line.endswith("}"):
+            if entry is None or not last_index < int(entry[1]) < width or not line.endswith("}"):
                 raise DataError(
                     f"{where}: {printable(line[at - 1 :], 40)!r}, should be {{index value, ...}} "
                     f"with indices that rise from 0 to {width - 1}"
                 )
-            at, before = entry.end(), int(entry[1])
-            stated[before] = _fields(entry[2], where)[0]
+            at, last_index = entry.end(), int(entry[1])
+            values[last_index] = _fields(entry[2], where)[0]
         fields = []
         for k, (name, categories) in enumerate(self._attributes.items()):
-            if k not in stated and name in self._as_text & self._options.texts:
+            if k not in values and name in self._as_text & self._options.texts:
                 raise DataError(f"{where}: attribute {name!r} of texts is not in the sparse row")
-            fields.append(stated.get(k, "0" if categories is None else next(iter(categories))))
+            fields.append(values.get(k, "0" if categories is None else next(iter(categories))))
         return fields
 
     def _value(self, name: str, field: str, where: str) -> float | str:

@@ -1,4 +1,4 @@
-"""Arrays as they are: pairs of .npy files, .npz archives and MATLAB files.
+"""Readers of arrays: pairs of .npy files, .npz archives and MATLAB files.
 
 An .npz file holds `X` and `y`, or `X_train`, `y_train`, `X_test` and `y_test`. `source.arrays`
 names the variables of a MATLAB file that are X and y; X may be sparse. Rows with equal numbers in
@@ -30,9 +30,9 @@ from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 _NPY = b"\x93NUMPY"
-# Number of rows whose values are checked at a time, which bounds the temporary arrays. Set by hand.
+# Number of rows whose values are checked at a time: more need larger arrays. Set by hand.
 _CHECKED_ROWS = 4096
-# Stands for a struct of a MATLAB file that is not read.
+# Type of the placeholder for a struct of a MATLAB file, which is not read.
 _STRUCT = np.dtype([("struct", object)])
 
 
@@ -50,9 +50,9 @@ def read(
             arrays = _mat(paths[0], names) if source["format"] == "mat" else _npz(paths[0])
         splits = FORMATS[source["format"]].splits
         if part == "all" and splits and f"{names[0]}_train" in arrays:
-            for own in ("train", "test"):
-                own_names = tuple(f"{name}_{own}" for name in names)
-                rows_by_part[own] = _part(arrays, own_names, source, paths)
+            for side in ("train", "test"):
+                side_names = tuple(f"{name}_{side}" for name in names)
+                rows_by_part[side] = _part(arrays, side_names, source, paths)
             continue
         if "known" in source and names[1] not in arrays and names[0] in arrays:
             # Rows for a trained model need no targets.
@@ -64,17 +64,17 @@ def read(
 def _part(
     arrays: Mapping[str, Any], names: tuple[str, ...], source: Mapping[str, Any], paths: list[Path]
 ) -> PartRows:
-    """Features, targets and groups from the arrays `names`; paths : the file of X, then of y."""
+    """Features, targets and groups from the arrays `names`; paths : files of X and of y."""
     for name in names[:2]:
         if name not in arrays:
             key = "X" if name == names[0] else "y"
             remedy = f"dataset.source.arrays.{key}=NAME takes another"
-            halves = next((n for n in sorted(arrays) if n.endswith("_train")), None)
-            if FORMATS[source["format"]].splits and halves is not None:
-                shown = halves.removesuffix("_train")
-                remedy += f", as {shown} for {shown}_train and {shown}_test"
-                if f"{shown}_test" not in arrays:
-                    remedy = f"dataset.source.arrays.{key}={halves} reads it alone, and y likewise"
+            half = next((n for n in sorted(arrays) if n.endswith("_train")), None)
+            if FORMATS[source["format"]].splits and half is not None:
+                prefix = half.removesuffix("_train")
+                remedy += f", as {prefix} for {prefix}_train and {prefix}_test"
+                if f"{prefix}_test" not in arrays:
+                    remedy = f"dataset.source.arrays.{key}={half} reads it alone, and y likewise"
             if struct := next((n for n in sorted(arrays) if arrays[n].dtype == _STRUCT), None):
                 remedy = _fields_remedy(struct)
             if {"indptr", "indices", "data"} <= set(arrays):
@@ -110,25 +110,25 @@ def _part(
     require_present(y, row_of(paths[-1]), source)
     for begin in range(0, X.shape[0], _CHECKED_ROWS):
         rows = slice(begin, begin + _CHECKED_ROWS)
-        # A row without a target is left out, whatever else it lacks.
-        lacking = None if "known" in source else np.isnan(y[rows].astype(np.float64))
-        require_numbers_in(X[rows], row_of(paths[0], begin), source, lacking)
-    wanted = (source.get("arrays") or {}).get("groups")
-    if wanted and names[2] not in arrays and "known" not in source and names[2] != f"{wanted}_test":
+        # A row without a target is left out, so its numbers may be missing.
+        gaps = None if "known" in source else np.isnan(y[rows].astype(np.float64))
+        require_numbers_in(X[rows], row_of(paths[0], begin), source, gaps)
+    group = (source.get("arrays") or {}).get("groups")
+    if group and names[2] not in arrays and "known" not in source and names[2] != f"{group}_test":
         raise DataError(
             f"{paths[0]}: no array {names[2]}, which dataset.source.arrays.groups names; there is "
             f"{listed(sorted(arrays))}"
         )
     groups = _groups(arrays, names[2], X.shape[0], paths[0])
-    notes = _unused(arrays, names) if source.get("kind") == "file" else ()
+    notes = _note_unread(arrays, names) if source.get("kind") == "file" else ()
     if groups is not None and groups.min() < 0:
-        single = np.count_nonzero(groups < 0)
-        notes = (*notes, f"each of {single} rows without a group is a group of its own")
+        n_single = np.count_nonzero(groups < 0)
+        notes = (*notes, f"each of {n_single} rows without a group is a group of its own")
     return PartRows(X, y.astype(np.float64), None, row_of(paths[-1]), groups=groups, notes=notes)
 
 
 def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndarray | None:
-    """(n,) number of each row's group; None if the file has no array of that name."""
+    """(n,) number of each row's group; None if the file has no array `name`."""
     if name not in arrays:
         return None
     groups = np.ravel(arrays[name])
@@ -142,22 +142,22 @@ def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndar
     return np.where(missing, -1 - np.arange(n), numbers)
 
 
-def _unused(arrays: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
-    """A note about arrays that are not read."""
+def _note_unread(arrays: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
+    """A note about arrays that are not read; empty if all are read."""
     # If a file holds training and test rows, the arrays of both are read.
     base = names[0].removesuffix("_train").removesuffix("_test")
     split = base != names[0] and f"{base}_test" in arrays
     bases = {name.removesuffix("_train").removesuffix("_test") for name in names}
     read = {f"{base}_{part}" for base in bases for part in ("train", "test")} if split else {*names}
-    left = sorted(set(arrays) - read)
-    return (f"arrays of the file that are not used: {listed(left)}",) if left else ()
+    unread = sorted(set(arrays) - read)
+    return (f"arrays of the file that are not used: {listed(unread)}",) if unread else ()
 
 
 def _as_csr(X: Any, path: Path, name: str) -> Any:
-    """A SciPy matrix of any format as CSR, its indices checked.
+    """A SciPy matrix of any sparse format as CSR, after a check of its indices.
 
-    MATLAB's sparse matrices are CSC. The arrays of a damaged file may point outside the matrix,
-    which SciPy's compiled conversion would follow.
+    The indices of a damaged file may point outside the matrix, and SciPy's compiled conversion
+    would access memory there.
     """
     with parsing(path, f"a MATLAB file whose sparse matrix {name} has indices within its shape"):
         if hasattr(X, "check_format"):
@@ -173,7 +173,7 @@ def _fields_remedy(name: str) -> str:
 
 
 def require_numbers(array: Any, path: Path, name: str) -> None:
-    """Refuse an array of anything but real numbers or truth values."""
+    """Refuse an array that holds neither real numbers nor truth values."""
     if array.dtype.kind not in "fiub":
         remedy = {
             "U": f"; numpy.unique({name}, return_inverse=True)[1] are numbers of texts",
@@ -209,12 +209,12 @@ def require_shapes(X: Any, y: np.ndarray, paths: list[Path], names: tuple[str, .
 
 
 def require_numbers_in(
-    X: Any, where: Callable[[int], str], source: Mapping[str, Any], lacking: Any = None
+    X: Any, where: Callable[[int], str], source: Mapping[str, Any], no_target: Any = None
 ) -> None:
-    """Refuse numbers that are infinite in float32, and missing ones unless they may be missing.
+    """Refuse numbers that are infinite in float32, and missing numbers unless they are allowed.
 
-    X : (rows, d); source : as of `kbench.data.formats.read`; lacking : (rows,) bool, rows in which
-    any number may be missing.
+    X : (rows, d). source : As in `kbench.data.formats.read`. no_target : (rows,) bool, rows in
+    which any number may be missing.
     """
     values = X if isinstance(X, np.ndarray) else X.data
     if values.dtype.kind != "f" or not values.size:
@@ -223,11 +223,11 @@ def require_numbers_in(
         return
     allowed = source.get("missing", "error") != "error"
     dense = (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
-    may = np.full((len(dense), 1), allowed) if lacking is None else allowed | lacking[:, None]
-    odd = np.argwhere(~(np.abs(dense) < FLOAT32_OVERFLOW) & ~(np.isnan(dense) & may))
-    if not odd.size:
+    may = np.full((len(dense), 1), allowed) if no_target is None else allowed | no_target[:, None]
+    wrong = np.argwhere(~(np.abs(dense) < FLOAT32_OVERFLOW) & ~(np.isnan(dense) & may))
+    if not wrong.size:
         return
-    row, column = odd[0]
+    row, column = wrong[0]
     value = dense[row, column]
     remedy = MISSING_REMEDY if np.isnan(value) else INFINITE_REMEDY
     raise DataError(
@@ -251,13 +251,13 @@ def npy(path: Path) -> np.ndarray:
 
 def _npz(path: Path) -> dict[str, np.ndarray]:
     with parsing(path, "an .npz file of numbers"):
-        # An .npz file is itself a zip archive: only other compression is undone.
+        # An .npz file is itself a zip archive, which `read_bytes` would decompress.
         opened = path if path.suffix == ".npz" else io.BytesIO(read_bytes(path))
         with np.load(opened, allow_pickle=False) as archive:
-            return {name: _unpickled(archive, name, path) for name in archive.files}
+            return {name: _array_of_numbers(archive, name, path) for name in archive.files}
 
 
-def _unpickled(archive: Any, name: str, path: Path) -> np.ndarray:
+def _array_of_numbers(archive: Any, name: str, path: Path) -> np.ndarray:
     try:
         array: np.ndarray = archive[name]
     except ValueError as error:
@@ -272,11 +272,11 @@ def _unpickled(archive: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """The variables `names` of a MATLAB file; all of them if one is absent, for the message."""
+    """The variables `names` of a MATLAB file; if one is absent, empty arrays for all others too."""
     from scipy.io import loadmat, whosmat
 
     with parsing(path, "a MATLAB file of numbers, version 4, 6 or 7"), warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # SciPy warns of what it may read wrongly
+        warnings.simplefilter("error", UserWarning)  # SciPy warns of content it may misread
         content = read_bytes(path)
         if content.startswith(b"MATLAB 7.3 "):
             raise DataError(
@@ -284,8 +284,8 @@ def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
                 "writes what is read"
             )
         arrays = loadmat(io.BytesIO(content), variable_names=names, spmatrix=False)
-        chosen = {name: array for name, array in arrays.items() if name in names}
-        if len(chosen) < len(names):
+        variables = {name: array for name, array in arrays.items() if name in names}
+        if len(variables) < len(names):
             for name, _, kind in whosmat(io.BytesIO(content)):
-                chosen.setdefault(name, np.zeros(0, _STRUCT if kind == "struct" else None))
-        return chosen
+                variables.setdefault(name, np.zeros(0, _STRUCT if kind == "struct" else None))
+        return variables

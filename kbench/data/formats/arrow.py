@@ -1,4 +1,4 @@
-"""Columns of an Arrow table as arrays: numbers become float64, texts become categories."""
+"""Convert columns of an Arrow table: numbers become float64, texts become categories."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from kbench.data.formats.table import Column
 from kbench.errors import DataError
 
 _PLAIN_EXTENSIONS = ("arrow.json", "arrow.bool8")
-"""Types of Arrow's extensions that are read as the type that stores them."""
+"""Arrow's extension types that are read like their storage types."""
 
 _EXTENSIONS = {
     "pandas.period": "in pandas, `frame[NAME].dt.to_timestamp().astype('int64')` makes numbers",
@@ -32,11 +32,11 @@ _WAYS = {  # tests of pyarrow.types
     "is_time": "in pandas, `pandas.to_timedelta(frame[NAME].astype(str)).dt.total_seconds()` makes "
     "seconds",
 }
-"""How pandas makes numbers or texts of a column of another type."""
+"""Test in pyarrow.types -> how pandas converts a column of such a type."""
 
 
 def columns(table: Any, path: Path) -> dict[str, Column]:
-    """The columns of a `pyarrow.Table`; a missing number is NaN, a missing text empty.
+    """The columns of a `pyarrow.Table`; a missing number is NaN, and a missing text is "".
 
     table : pyarrow.Table. Its columns are numbers, booleans, texts or dictionaries of texts.
     path : The file, for errors
@@ -50,11 +50,11 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
     for name in table.column_names:
         column = table.column(name)
         kind = column.type
-        named = (table.schema.field(name).metadata or {}).get(b"ARROW:extension:name", b"")
-        extension = getattr(kind, "extension_name", "") or named.decode(errors="replace")
+        metadata = (table.schema.field(name).metadata or {}).get(b"ARROW:extension:name", b"")
+        extension = getattr(kind, "extension_name", "") or metadata.decode(errors="replace")
         if extension and extension not in _PLAIN_EXTENSIONS:
-            # As numbers pandas' periods would count months or days, whichever their unit is.
-            raise _no_numbers(name, extension, _EXTENSIONS.get(extension), path)
+            # The numbers of pandas' periods would count days or months, depending on the unit.
+            raise _type_error(name, extension, _EXTENSIONS.get(extension), path)
         if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
             column = column.cast(pa.string()).dictionary_encode()
         elif types.is_boolean(kind):
@@ -74,12 +74,12 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
                 remedy = next(
                     (way for test, way in _WAYS.items() if getattr(types, test)(kind)), ""
                 )
-            raise _no_numbers(name, kind, remedy, path)
+            raise _type_error(name, kind, remedy, path)
     return arrays
 
 
-def _no_numbers(name: str, kind: Any, remedy: str | None, path: Path) -> DataError:
-    """The error for a column of another type; remedy : a sentence, its NAME for the column."""
+def _type_error(name: str, kind: Any, remedy: str | None, path: Path) -> DataError:
+    """The error for a column of another type; remedy : a sentence with NAME for the column."""
     column = f"frame[{printable(name)!r}]"
     way = (remedy or "").replace("frame[NAME]", column).replace("NAME", repr(printable(name)))
     return DataError(
@@ -90,10 +90,10 @@ def _no_numbers(name: str, kind: Any, remedy: str | None, path: Path) -> DataErr
 
 
 def _categories(column: Any) -> Column:
-    whole = column.unify_dictionaries().combine_chunks()
-    texts = [str(text).strip() for text in whole.dictionary.to_pylist()]
-    indices = whole.indices
-    if whole.null_count:
+    combined = column.unify_dictionaries().combine_chunks()
+    texts = [str(text).strip() for text in combined.dictionary.to_pylist()]
+    indices = combined.indices
+    if combined.null_count:
         indices = indices.fill_null(len(texts))
         texts.append("")
     return Column.of_texts(indices.to_numpy(zero_copy_only=False), texts)

@@ -1,6 +1,6 @@
 """Reader of CIFAR-10's binary version: a tar archive of five training batches and a test batch.
 
-Each image is one byte of label and 3,072 bytes of pixels: red, green and blue, each 32 x 32.
+Each image has one byte of label and 3,072 bytes of pixels: red, green and blue, each 32 x 32.
 https://www.cs.toronto.edu/~kriz/cifar.html
 """
 
@@ -24,7 +24,7 @@ BATCHES = {"train": [f"data_batch_{k}.bin" for k in range(1, 6)], "test": ["test
 def read(
     parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str
 ) -> dict[str, PartRows]:
-    """Training and test rows of the archive, uint8 pixels."""
+    """Training and test rows of the archive; features are uint8 pixels."""
     ((path,),) = parts.values()
     with (
         parsing(path, "a tar archive of CIFAR-10's batches"),

@@ -1,15 +1,14 @@
 """Tables of named columns, numbers or categories, become features and a target.
 
 A column of numbers is one feature. A column of categories becomes one-hot features, one for each
-category of the training file (of the only file, if there is one), sorted as text. A category that
-only the test file has is an error; with `source.columns.unknown: ignore` its features are all 0.
+category of the training file, sorted as text. A category that only the test file has is an error;
+with `source.columns.unknown: ignore` its features are all 0.
 Features are in the order of the file's columns.
 
 With `source.columns.categorical: auto` columns of texts are found by their content, categories of
 fewer than RARE_ROWS rows share one feature, and an unknown category has only zeros. scikit-learn's
 OneHotEncoder(min_frequency=RARE_ROWS, handle_unknown="ignore") gives the same features, except that
-here columns whose texts are all rare are left out. Counts are enough to find rare categories, so
-that no column has to be in memory twice.
+here columns whose texts are all rare are left out.
 """
 
 from collections import Counter
@@ -60,11 +59,11 @@ from kbench.errors import DataError, counted
 from kbench.files import mapped
 
 RARE_ROWS = 5
-"""Fewer training rows of a category than this share one feature with others (`categorical: auto`).
-More joins categories that differ, fewer makes features that single rows decide. Set by hand."""
+"""Categories of fewer training rows than this share one feature (`categorical: auto`). A larger
+number joins categories that differ; a smaller one makes features of a few rows. Set by hand."""
 
-# If a column has at most this many texts for each number, it is taken for a column of numbers with
-# a few slips, not for one of categories such as the grades K, 1, ..., 12. Set by hand.
+# Texts per number in a column up to which a note takes the texts for slips in a column of numbers.
+# Grades such as K, 1, ..., 12 have more texts and are categories. Set by hand.
 _FEW_TEXTS = 0.05
 
 
@@ -77,54 +76,54 @@ def read_tables(
 ) -> dict[str, PartRows]:
     """The rows of each part, whose files `tables(path, options)` reads piece by piece.
 
-    parts, source, task, folder : As of `kbench.data.formats.read`.
+    parts, source, task, folder : As in `kbench.data.formats.read`.
 
-    If all features are numbers they are written to `folder` and mapped, so that memory is needed
-    for a piece and for about 24 bytes per row. Tables with categories are kept in memory until the
-    last row has been read, because only then all categories are known.
+    If all features are numbers, they are written to `folder` and mapped, so that memory holds one
+    piece and about 24 bytes per row for targets and groups. Tables with categories stay in memory
+    until the last row has been read, because any row may add a category.
     """
-    known = source.get("known") or {}
+    model = source.get("known") or {}
     options = Options(
-        source.get("columns") or {}, known.get("layout"), source, text_target=task != "regression"
+        source.get("columns") or {}, model.get("layout"), source, text_target=task != "regression"
     )
     paths = [path for files in parts.values() for path in files]
     options.several = len(paths) > 1 or bool(source.get("some_files"))
-    coding = Coding(options, known.get("labels"))
+    coding = Coding(options, model.get("labels"))
     folder.mkdir(exist_ok=True)
     tables_by_part: dict[str, list[Table]] = {}
     maps: dict[str, np.ndarray] = {}
-    left_out: dict[str, int] = {}
+    n_without_target: dict[str, int] = {}
     for part, files in parts.items():
-        group = tables_by_part[part] = []
+        piece_list = tables_by_part[part] = []
         with ExitStack() as stack:
-            out = None
+            writer = None
             pieces = (table for path in files for table in tables(path, options))
             for table in map(coding.with_one_missing, pieces):
                 coding.learn(table, training=len(tables_by_part) == 1)
                 if coding.has_categories:
-                    group.append(table)
+                    piece_list.append(table)
                     continue
                 X = coding.numbers(table)
-                if out is None:
+                if writer is None:
                     file = features_file(folder, part)
-                    out = stack.enter_context(ArrayWriter(file, (None, X.shape[1]), np.float64))
-                out.write(X)
-                group.append(table.without_features())
-        left_out[part] = sum(table.n_without_target for table in group)
-        if not any(table.n for table in group):
+                    writer = stack.enter_context(ArrayWriter(file, (None, X.shape[1]), np.float64))
+                writer.write(X)
+                piece_list.append(table.without_features())
+        n_without_target[part] = sum(table.n_without_target for table in piece_list)
+        if not any(table.n for table in piece_list):
             raise DataError(
                 f"{files[0]}: no row is left, each lacks a target; "
                 "dataset.source.columns.target=NAME chooses another column as the target"
             )
-        if out is not None:
+        if writer is not None:
             maps[part] = mapped(features_file(folder, part))
-    if not source.get("some_files") and not known:
+    if not source.get("some_files") and not model:
         require_dropped(options, paths[0])
-    made = {part: coding.part(group, maps.get(part)) for part, group in tables_by_part.items()}
+    result = {p: coding.part(group, maps.get(p)) for p, group in tables_by_part.items()}
     notes = (*options.notes, *coding.notes)
     return {
-        part: replace(rows, notes=notes, n_without_target=left_out[part])
-        for part, rows in made.items()
+        part: replace(rows, notes=notes, n_without_target=n_without_target[part])
+        for part, rows in result.items()
     }
 
 
@@ -164,8 +163,8 @@ class Coding:
         for name in table.features if self._options.auto else ():
             texts = columns[name].categories
             if texts and any(text and is_missing(text) for text in texts):
-                whole = ["" if is_missing(text) else text for text in texts]
-                columns[name] = Column.of_texts(columns[name].values, whole)
+                texts_or_empty = ["" if is_missing(text) else text for text in texts]
+                columns[name] = Column.of_texts(columns[name].values, texts_or_empty)
         return replace(table, columns=columns)
 
     def learn(self, table: Table, *, training: bool) -> None:
@@ -175,18 +174,18 @@ class Coding:
 
         Raises DataError: a column is missing, or numbers in one table and categories in another.
         """
-        used = table.features
-        if not used:
+        features = table.features
+        if not features:
             raise DataError(f"{table.path}:1: no column is left beside the target {table.target!r}")
         if self.known is not None:
             require_layout(table, self.known)
             return
         if self._first is None:
             self._first = table
-            texts = [name for name in used if table.columns[name].categories is not None]
+            texts = [name for name in features if table.columns[name].categories is not None]
             self._seen = {name: Counter() for name in texts}
         require_same_columns(table, self._first)
-        for name in [*used, str(table.target)] if table.n else ():
+        for name in [*features, str(table.target)] if table.n else ():
             values, labels = table.columns[name]
             if labels is not None and name == table.target:  # numbers that may be classes
                 values = np.array([*map(finite_number, labels)])[values]
@@ -203,7 +202,7 @@ class Coding:
         if target.categories is None:
             self._texts = None
         elif self._texts is not None:
-            # A dictionary may hold labels that no row has, as of a table that was filtered.
+            # A dictionary may hold labels that no row has, for example after a table is filtered.
             self._texts.update(target.categories[k] for k in np.unique(target.values))
 
     @property
@@ -258,7 +257,7 @@ class Coding:
 
     @property
     def notes(self) -> list[str]:
-        """What became of columns of texts that were found by their content, and of missing ones."""
+        """Sentences about columns of texts, unknown categories, missing texts and targets."""
         notes = [
             f"{counted(n, 'row')} {'have' if n > 1 else 'has'} a text in the column "
             f"{printable(name)!r} that no training row has: all its features are 0"
@@ -276,67 +275,67 @@ class Coding:
             if label.lower() in DOUBTFUL
         ]
         for name, counts in self._seen.items():
-            shown = f"the column {printable(name)!r}"
-            odd = sorted(text for text in counts if not is_number(text))
+            about = f"the column {printable(name)!r}"
+            texts = sorted(text for text in counts if not is_number(text))
             n = sum(n for text, n in counts.items() if number(text) is not None)
-            if n and not odd and name in self._options.texts:
+            if n and not texts and name in self._options.texts:
                 notes.append(
-                    f"{shown} holds numbers alone, but for rows without a target, such as a line "
+                    f"{about} holds numbers alone, but for rows without a target, such as a line "
                     "of units: without those it is a column of numbers"
                 )
-            if 0 < sum(counts[text] for text in odd) <= _FEW_TEXTS * n:
+            if 0 < sum(counts[text] for text in texts) <= _FEW_TEXTS * n:
                 notes.append(
-                    f"{shown} holds {counted(n, 'number')}, but also {listed(map(repr, odd))}: "
+                    f"{about} holds {counted(n, 'number')}, but also {listed(map(repr, texts))}: "
                     "with empty fields there it is a column of numbers"
                 )
             if self._options.auto and name not in layout["columns"]:
                 notes.append(
-                    f"{shown} is left out, as each of its {len(counts)} texts is in fewer than "
+                    f"{about} is left out, as each of its {len(counts)} texts is in fewer than "
                     f"{RARE_ROWS} rows"
                 )
             elif self._options.auto:
-                rare = len(layout["rare"].get(name, ()))
-                kept = len(layout["columns"][name])
+                n_rare = len(layout["rare"].get(name, ()))
+                n_features = len(layout["columns"][name])
                 notes.append(
-                    f"{shown} holds texts: one feature for each of {kept}"
-                    + (f", and one for the {rare} rare ones" if rare else "")
+                    f"{about} holds texts: one feature for each of {n_features}"
+                    + (f", and one for the {n_rare} rare ones" if n_rare else "")
                 )
             if counts[""] and name in layout["columns"]:
-                notes.append(f"{shown} lacks {counts['']} texts, which are a category of their own")
+                notes.append(f"{about} lacks {counts['']} texts, which are a category of their own")
         return notes
 
     def _texts_notes(self, layout: ColumnLayout) -> Iterator[str]:
-        """What is said of texts that become features, of spellings, and of targets as `007`."""
+        """Sentences about coded texts, spellings that differ and targets such as `007`."""
         configured = map(
             str, () if self._options.auto else self._options.columns.get("categorical") or ()
         )
         texts = {name: self._seen[name] for name in layout["columns"] if name in self._seen}
         coded = {n: counts for n, counts in texts.items() if n not in {*configured}}
         if coded and not self._options.auto:
-            shown = (
+            counts_text = (
                 f"{name} ({len(counts)}{' numbers as texts' * all(map(shown_number, counts))})"
                 for name, counts in coded.items()
             )
-            yield f"columns of texts become one feature a category: {listed(shown)}"
+            yield f"columns of texts become one feature a category: {listed(counts_text)}"
         targets, labels = self._texts or set(), self.labels or ()
         padded = None if labels else min(filter(PADDED.fullmatch, targets), default=None)
         if padded is not None:
             yield f"the target {padded!r} is read as the number {number(padded):g}"
-        if len(one := one_spelling(labels_of(targets))) < len(labels_of(targets)):
-            yield f"different spellings of the targets {listed(sorted(one))} are one class each"
-        if labels and (words := sorted(filter(str.isalpha, self._options.absent))):
+        if len(merged := one_spelling(labels_of(targets))) < len(labels_of(targets)):
+            yield f"different spellings of the targets {listed(sorted(merged))} are one class each"
+        if labels and (gaps := sorted(filter(str.isalpha, self._options.absent))):
             yield (
-                f"the target {listed(map(repr, words))} stands for a missing one; a class, such as "
+                f"the target {listed(map(repr, gaps))} stands for a missing one; a class, such as "
                 "Namibia, should have another name"
             )
         n_numbers = sum(number(label) is not None for label in labels)
-        # Doubtful labels, and a repeated header, have a sentence of their own.
+        # Other sentences name doubtful labels and a repeated header.
         explained = {*DOUBTFUL, layout["target"].lower()}
-        odd = [one for one in labels if number(one) is None and one.lower() not in explained]
-        if 0 < 2 * len(odd) <= n_numbers:
+        words = [t for t in labels if number(t) is None and t.lower() not in explained]
+        if 0 < 2 * len(words) <= n_numbers:
             yield (
-                f"the classes {listed(map(repr, odd))} are texts beside {n_numbers} numbers; where "
-                "the target is missing, leave the field empty"
+                f"the classes {listed(map(repr, words))} are texts beside {n_numbers} numbers; "
+                "where the target is missing, leave the field empty"
             )
         if layout["target"] in labels:
             name = printable(layout["target"])
@@ -344,21 +343,21 @@ class Coding:
         columns: list[tuple[str, str, Iterable[str]]] = [(layout["target"], "classes", labels)]
         columns += [(name, "categories", counts) for name, counts in texts.items()]
         columns += [(str(layout.get("group")), "groups", self._groups)]
-        for name, what, spelt in columns:
+        for name, kind, spelt in columns:
             if pair := first_confusable_pair(spelt):
                 yield (
                     f"in the column {printable(name)!r} "
-                    f"{' and '.join(repr(printable(text, 40)) for text in pair)} are two {what}, "
+                    f"{' and '.join(repr(printable(text, 40)) for text in pair)} are two {kind}, "
                     "though they differ in spelling alone"
                 )
 
     def numbers(self, table: Table) -> np.ndarray:
-        """Features of a recorded table without categories, float64, shape (n, d)."""
+        """(n, d) float64: features of a recorded table without categories."""
         X: np.ndarray = _features(table, self.layout, self._unknown_is_error, self._unknown)
         return X
 
     def part(self, tables: list[Table], X: Any = None) -> PartRows:
-        """The concatenated rows of recorded tables; X : (n, d), their features if computed before.
+        """The rows of all `tables`, which were recorded; X : (n, d), their features if computed.
 
         Raises DataError: a row has a category that the training rows lack, or no target; or the
         target is a text, and the task is regression.
@@ -385,16 +384,16 @@ class Coding:
         return PartRows(X, y, labels, where, layout, self._group_numbers(tables))
 
     def _group_numbers(self, tables: list[Table]) -> np.ndarray | None:
-        """(n,) number of each row's group, the same in all tables; None without such a column."""
+        """(n,) number of each row's group, equal for equal names; None without a group column."""
         if tables[0].group is None or self.known is not None:
             return None
         columns = [table.columns[str(table.group)] for table in tables]
         names = [[text.strip() for text in column.categories or ()] for column in columns]
         distinct = {text for texts in names for text in texts if not is_missing(text)}
-        # In the order of their values, as scikit-learn's splitters number groups.
+        # Groups are numbered in the order of their values, as by scikit-learn's splitters.
         values = {text: number(text) for text in distinct}
-        whole = None not in values.values()
-        for text in sorted(distinct, key=(lambda t: (values[t], t)) if whole else None):
+        all_numbers = None not in values.values()
+        for text in sorted(distinct, key=(lambda t: (values[t], t)) if all_numbers else None):
             self._groups.setdefault(text, len(self._groups))
         numbers = [
             np.array([self._groups.get(text, -1) for text in texts], dtype=np.int64)[column.values]
@@ -409,22 +408,22 @@ class Coding:
         return np.where(groups < 0, -1 - np.arange(groups.size), groups)
 
 
-def _places(
+def _codes(
     table: Table, layout: ColumnLayout, unknown_is_error: bool, unknown: Counter[str]
 ) -> dict[str, np.ndarray]:
-    """For each categorical column the index of each row's category, -1 if it is unknown.
+    """For each categorical column the (n,) index of each row's category, -1 for an unknown one.
 
-    unknown : gets the numbers of such rows.
+    unknown : The numbers of rows with an unknown category, by column; increased here.
     """
-    places = {}
-    for name, known in layout["columns"].items():
+    codes_by_column = {}
+    for name, categories in layout["columns"].items():
         column = table.columns[name]
-        if not known:
+        if not categories:
             continue
         assert column.categories is not None
-        rare = dict.fromkeys(layout.get("rare", {}).get(name, ()), len(known))
-        place = rare | {category: k for k, category in enumerate(known)}
-        lookup = np.array([place.get(c, -1) for c in column.categories], dtype=np.int32)
+        rare = dict.fromkeys(layout.get("rare", {}).get(name, ()), len(categories))
+        index_of = rare | {category: k for k, category in enumerate(categories)}
+        lookup = np.array([index_of.get(c, -1) for c in column.categories], dtype=np.int32)
         codes = lookup[column.values]
         if unknown_is_error and codes.size and codes.min() < 0:
             row = int(np.argmin(codes))
@@ -436,8 +435,8 @@ def _places(
         n_unknown = int(np.count_nonzero(codes < 0))
         if n_unknown:
             unknown[name] += n_unknown
-        places[name] = codes
-    return places
+        codes_by_column[name] = codes
+    return codes_by_column
 
 
 def _features(
@@ -450,16 +449,16 @@ def _features(
         return stacked.astype(np.float64, copy=False)
     from scipy.sparse import csc_matrix
 
-    places = _places(table, layout, unknown_is_error, unknown)
+    codes_by_column = _codes(table, layout, unknown_is_error, unknown)
     rows, values, counts = [], [], [np.zeros(1, dtype=np.int64)]
     for name, categories in columns.items():
-        if name in places:
+        if name in codes_by_column:
             width = len(categories) + (name in layout.get("rare", {}))
-            place = places[name]
-            order = np.argsort(place, kind="stable").astype(np.int32)
-            rows.append(order[np.count_nonzero(place < 0) :])
+            codes = codes_by_column[name]
+            order = np.argsort(codes, kind="stable").astype(np.int32)
+            rows.append(order[np.count_nonzero(codes < 0) :])
             values.append(np.ones(rows[-1].size))
-            counts.append(np.bincount(place[rows[-1]], minlength=width))
+            counts.append(np.bincount(codes[rows[-1]], minlength=width))
         else:
             column = table.columns[name].values
             rows.append(np.flatnonzero(column).astype(np.int32))
@@ -471,9 +470,9 @@ def _features(
 
 
 def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
-    """(n,) numbers, or places in `labels`; NaN where the target is missing or no such label.
+    """(n,) numbers, or indices into `labels`; NaN where the target is missing or not in `labels`.
 
-    In later rows True is 1, and 1 is True: formats of tables differ in this.
+    In later rows True equals 1, because formats of tables differ in how they store truth values.
     """
     if table.target is None:
         return np.full(table.n, np.nan)
@@ -488,8 +487,8 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
     numbers_of = [TRUTHS.get(text.lower(), number(text)) for text in column.categories]
     values: list[float | None] = numbers_of
     if truths and labels is not None:
-        place = {TRUTHS[text.lower()]: float(k) for k, text in enumerate(labels)}
-        values = [None if value is None else place.get(value) for value in numbers_of]
+        index_of = {TRUTHS[text.lower()]: float(k) for k, text in enumerate(labels)}
+        values = [None if value is None else index_of.get(value) for value in numbers_of]
     elif labels is not None:
         values = [*map({text: float(k) for k, text in enumerate(labels)}.get, column.categories)]
     targets = np.array([np.nan if value is None else value for value in values], dtype=np.float64)

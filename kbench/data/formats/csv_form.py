@@ -25,19 +25,18 @@ from kbench.data.formats.table import UNNAMED, Options, Roles, matching, roles_o
 from kbench.errors import DataError, counted
 
 _SAMPLE = 200
-"""Records that decide about the header and the numbers: few enough to be parsed in Python in 10 ms,
-enough for decimals to occur. A later field that differs is met when its piece is read. Set by
-hand."""
+"""Records that decide about the header and the form of numbers. More records show rare decimals,
+fewer are parsed faster in Python; later fields may still change the form. Set by hand."""
 
 _MAX_COLUMNS = 1_000_000
-"""Columns from which on a first line is taken for damage: each costs about 1 KiB of memory.
+"""Columns above which a first line is refused as damage: each costs about 1 KiB of memory.
 Guard."""
 
 _GROUPED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}")
-"""A number whose point may separate thousands, in a file as German spreadsheets write it."""
+"""A number whose point may separate thousands, as German spreadsheets write it."""
 
 _SMALL = re.compile(r"-?[0-9]{1,3}")
-"""A whole number that has no thousands to separate."""
+"""A whole number below 1000."""
 
 _COMMENT = re.compile(r"\s*(#|%|//|!)")
 
@@ -55,13 +54,13 @@ class Form:
     roles: Roles
     decimal: str  # {".", ","}: character before the decimals in decorated numbers
     text_target: bool  # Whether the target is read as text
-    # Columns of numbers that are not all as Python writes them.
+    # Columns of numbers of which some are not as Python writes numbers.
     decorated: set[str] = field(default_factory=set)
-    # Columns among them that hold True and False alone, in any case.
+    # Decorated columns that hold only true and false, in any case.
     truths: set[str] = field(default_factory=set)
     empty: tuple[str, ...] = ()  # The last columns, which have neither names nor values
-    # Whether `decimal` is what the config, a decorated number or another file of the data set says;
-    # else numbers are plain.
+    # Whether the config, a decorated number or another file of the data set determines `decimal`;
+    # if not, all numbers are plain.
     decimal_shown: bool = False
     # Columns among the decorated ones whose first records are plain whole numbers.
     whole: set[str] = field(default_factory=set)
@@ -74,7 +73,7 @@ class Form:
         return self.decimal_shown and self.decimal == ","
 
     def tell_decimal(self, options: Options) -> None:
-        """Record what the first file that shows a decimal separator shows."""
+        """Record the decimal separator for all files, if no file has shown one before."""
         if self.decimal_shown and options.decimal is None:
             options.decimal = self.decimal
 
@@ -85,18 +84,18 @@ class Form:
         return plain_or_decorated(text, self.decimal)
 
     def is_text(self, name: str) -> bool:
-        """Whether any text is right in a column."""
+        """Whether a field of the column may be any text."""
         if name == self.roles.target:
             return self.text_target
-        whole = {self.roles.group, *self.roles.texts, *self.roles.dropped, *self.empty}
-        return name in whole
+        text_columns = {self.roles.group, *self.roles.texts, *self.roles.dropped, *self.empty}
+        return name in text_columns
 
 
 def without_preamble(head: bytes, options: Options) -> tuple[bytes, bytes | None]:
-    """A file's first lines without those before the table, which become empty.
+    """A file's first lines, in which the lines before the table become empty.
 
-    These are Excel's `sep=;`, and lines that begin with `#`. The last of the latter may be the
-    header, as numpy.savetxt writes it: then only its mark is removed.
+    Such lines are Excel's `sep=;` and lines that begin with `#`. If the last `#` line is the
+    header, as numpy.savetxt writes it, only its mark is removed.
 
     Returns
     -------
@@ -107,10 +106,10 @@ def without_preamble(head: bytes, options: Options) -> tuple[bytes, bytes | None
     """
     lines = head.split(b"\n")
     first = next((k for k, line in enumerate(lines) if line.strip()), 0)
-    named = _SEPARATOR_LINE.fullmatch(lines[first])
-    if named:
+    separator = _SEPARATOR_LINE.fullmatch(lines[first])
+    if separator:
         lines[first] = b""
-        return b"\n".join(lines), named[1]
+        return b"\n".join(lines), separator[1]
     end = first
     while end < len(lines) and (not lines[end].strip() or lines[end].startswith(b"#")):
         end += 1
@@ -135,45 +134,45 @@ def without_preamble(head: bytes, options: Options) -> tuple[bytes, bytes | None
 def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> Form:
     """The form of a file that begins with `content`, which is not blank.
 
-    content : without what precedes the table, see `without_preamble`.
+    content : What `without_preamble` returns.
     """
     lines = records(content, 1, quoted_pattern(delimiter))
-    (place, raw), *rest = islice(lines, _SAMPLE + 1)
+    (lineno, raw), *later_records = islice(lines, _SAMPLE + 1)
     try:
-        first = normalize("NFC", raw.decode())  # an accent may be a character of its own
+        first = normalize("NFC", raw.decode())  # joins separate accents with their letters
     except UnicodeDecodeError:
-        raise not_utf8(path, place) from None
+        raise not_utf8(path, lineno) from None
     if first.count(delimiter) >= _MAX_COLUMNS:
         raise DataError(
-            f"{path}:{place}: {first.count(delimiter) + 1} fields between delimiters "
+            f"{path}:{lineno}: {first.count(delimiter) + 1} fields between delimiters "
             f"{delimiter!r}, should be {_MAX_COLUMNS} at most"
         )
     fields = fields_of(first, delimiter)
-    _require_no_title(first, rest, f"{path}:{place}")
-    sample = [fields_of(raw.decode(errors="replace"), delimiter) for _, raw in rest]
+    _require_no_title(first, later_records, f"{path}:{lineno}")
+    sample = [fields_of(raw.decode(errors="replace"), delimiter) for _, raw in later_records]
     names = list(options.columns.get("names") or [])
-    shown = f"{counted(len(fields), 'field')} between delimiters {delimiter!r}"
-    one = options.known is not None and len(options.known["columns"]) == 1
-    if len(fields) < 2 and not one and not (sample and len(sample[0]) == 2):
+    about = f"{counted(len(fields), 'field')} between delimiters {delimiter!r}"
+    one_feature = options.known is not None and len(options.known["columns"]) == 1
+    if len(fields) < 2 and not one_feature and not (sample and len(sample[0]) == 2):
         raise DataError(
-            f"{path}:{place}: {shown}, should be two at least; set dataset.source.columns."
+            f"{path}:{lineno}: {about}, should be two at least; set dataset.source.columns."
             f"delimiter to one of {', '.join(DELIMITERS)}"
         )
     if names and len(names) != len(fields):
-        raise DataError(f"{path}:{place}: {shown}, dataset.source.columns.names has {len(names)}")
-    named = any(number(text) is None for text in fields)  # numbers alone are counts, not names
+        raise DataError(f"{path}:{lineno}: {about}, dataset.source.columns.names has {len(names)}")
+    has_names = any(number(text) is None for text in fields)
     row_names = [row[0] if row else "" for row in sample]
     wider = bool(sample) and all(len(row) == len(fields) + 1 for row in sample)
     if wider and not any(row[-1] for row in sample):
         fields = [*fields, ""]  # the rows end in a delimiter, the header does not
-    elif named and wider and len(set(row_names)) == len(row_names):
-        fields = ["", *fields]  # the header of R's write.table lacks the column of the rows' names
+    elif has_names and wider and len(set(row_names)) == len(row_names):
+        fields = ["", *fields]  # R's write.table gives the column of row names no header field
     sample = [row for row in sample if len(row) == len(fields)]
     header = has_header(fields, sample, options)
     n_filled = len(fields) if names else _n_filled(fields, sample)
     if not names and header:
-        # The second of the first columns without a name is called as pandas calls it, and so are
-        # empty columns at the end.
+        # As in pandas, columns without a name are called `Unnamed: k`, here only at the beginning,
+        # except the first column, and at the end of the table.
         blank = next((k for k, text in enumerate(fields) if text), 0)
         names = [
             text or (f"Unnamed: {k}" if 0 < k < blank or k >= n_filled else "")
@@ -182,20 +181,20 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     elif not names:
         names = [str(k) for k in range(1, len(fields) + 1)]
     if not _holds_texts(names, options):
-        _require_no_comment([(place, raw), *rest][int(header) :], delimiter, path)
+        _require_no_comment([(lineno, raw), *later_records][int(header) :], delimiter, path)
     if header and fields in sample:
-        again = (
+        repeated_lines = (
             line
-            for line, raw in rest
+            for line, raw in later_records
             if fields_of(raw.decode(errors="replace"), delimiter) == fields
         )
-        raise repeated_header(path, next(again))
+        raise repeated_header(path, next(repeated_lines))
     if header:
-        _require_one_header(fields, sample, path, rest[0][0] if rest else place)
-    _require_different(names, path, place, rest)
+        _require_one_header(fields, sample, path, later_records[0][0] if later_records else lineno)
+    _require_different(names, path, lineno, later_records)
     index = [""] if header and names[0] == "" else []
     columns = dict(zip(names, zip(*sample, strict=True), strict=True)) if sample else {}
-    begin = rest[0][0] if header and rest else place + header
+    begin = later_records[0][0] if header and later_records else lineno + header
     decimals = options.columns.get("decimal")
     form = Form(
         delimiter,
@@ -208,15 +207,15 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     )
     if sample and not header:  # the first record is a row
         firsts = zip(columns.items(), fields, strict=True)
-        columns = {name: (first, *rest) for (name, rest), first in firsts}
+        columns = {name: (first, *later_records) for (name, later_records), first in firsts}
     _find_numbers(form, columns, options)
     form.roles = roles_of(names[:n_filled], options, path, index)
     form.empty = tuple(names[n_filled:])
     if form.empty:
-        several = len(form.empty) > 1
+        plural = len(form.empty) > 1
         options.note(
-            f"the last {f'{len(form.empty)} columns have' if several else 'column has'} neither "
-            f"{'names nor values and are' if several else 'a name nor values and is'} left out"
+            f"the last {f'{len(form.empty)} columns have' if plural else 'column has'} neither "
+            f"{'names nor values and are' if plural else 'a name nor values and is'} left out"
         )
     _find_truths(form, columns, options)
     _find_whole(form, columns)
@@ -225,39 +224,43 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
 
 
 def _n_filled(header: list[str], sample: Sequence[list[str]]) -> int:
-    """The number of columns up to the last one that has a name, not only pandas' `Unnamed: 4`, or a
-    value."""
-    named = ["" if UNNAMED.fullmatch(text) else text for text in header]
-    columns = zip(named, *sample, strict=True)
-    filled = [k for k, column in enumerate(columns, start=1) if any(column)]
-    return max(filled, default=len(header))
+    """The number of columns up to the last one with a value or with a name other than pandas'
+    `Unnamed: 4`."""
+    names = ["" if UNNAMED.fullmatch(text) else text for text in header]
+    columns = zip(names, *sample, strict=True)
+    used_columns = [k for k, column in enumerate(columns, start=1) if any(column)]
+    return max(used_columns, default=len(header))
 
 
 def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
-    """Record which columns hold decorated numbers, and their decimals; and which hold texts."""
-    filled = {n: [f for f in c if not is_missing(f, numeric=True)] for n, c in columns.items()}
-    odd = {
+    """Record the columns of decorated numbers, their decimal separator and the columns of texts."""
+    values = {n: [f for f in c if not is_missing(f, numeric=True)] for n, c in columns.items()}
+    signed = {
         name: [f for f in texts if number(f) is None]
-        for name, texts in filled.items()
+        for name, texts in values.items()
         if all(map(like_a_number, texts))
     }
     if not form.decimal_shown:
-        plain = (f for name in odd for f in filled[name] if number(f) is not None)
+        plain = (f for name in signed for f in values[name] if number(f) is not None)
         form.pointed = any(map(has_decimals, plain))
-        # What another file of the data set shows holds here, too, unless this one has `0.5`.
-        known = None if form.pointed else options.decimal
-        form.decimal_shown = any(odd.values()) or known is not None
-        shown = (f for texts in odd.values() for f in texts)
+        # The separator of another file of the data set also holds here, unless this file has `0.5`.
+        default = None if form.pointed else options.decimal
+        form.decimal_shown = any(signed.values()) or default is not None
+        examples = (f for texts in signed.values() for f in texts)
         if form.decimal_shown:
-            form.decimal = decimal_of(shown, form.delimiter, pointed=form.pointed, known=known)
+            form.decimal = decimal_of(
+                examples, form.delimiter, pointed=form.pointed, default=default
+            )
     form.tell_decimal(options)
-    for name, texts in filled.items():
+    for name, texts in values.items():
         if name in options.texts:
-            continue  # the file is read again, and a later field is a text
+            continue  # an earlier pass over the file met a text
         pointed = form.has_commas and any("." in f for f in texts)
         numbers = [plain_or_decorated(f, form.decimal) for f in texts]
-        if name in odd and (odd[name] or pointed) and None not in numbers:
-            example = next(iter(odd[name])) if odd[name] else next(f for f in texts if "." in f)
+        if name in signed and (signed[name] or pointed) and None not in numbers:
+            example = (
+                next(iter(signed[name])) if signed[name] else next(f for f in texts if "." in f)
+            )
             note_decorated(form, name, example, options)
         elif (text := _thousands(texts, form.delimiter)) is not None:
             options.note(
@@ -269,31 +272,31 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
 
 
 def _find_whole(form: Form, columns: dict[str, tuple[str, ...]]) -> None:
-    """Record columns of numbers without points in which points of later rows separate thousands."""
+    """Record columns of plain whole numbers, in whose later rows a point separates thousands."""
     for name, texts in columns.items() if form.has_commas else ():
-        filled = (text for text in texts if not is_missing(text, numeric=True))
-        if all(number(f) is not None and "." not in f for f in filled) and not form.is_text(name):
+        values = (text for text in texts if not is_missing(text, numeric=True))
+        if all(number(f) is not None and "." not in f for f in values) and not form.is_text(name):
             form.decorated.add(name)
             form.whole.add(name)
 
 
 def _thousands(texts: Sequence[str], delimiter: str) -> str | None:
-    """A text of a column whose points may all separate thousands, in a file of a spreadsheet."""
+    """The first text with a point, if all points in a spreadsheet's column may be of thousands."""
     pointed = [text for text in texts if "." in text]
     if not pointed or delimiter not in ";\t" or not all(map(_GROUPED.fullmatch, pointed)):
         return None
-    small = all("." in text or _SMALL.fullmatch(text) for text in texts)
-    return pointed[0] if small else None
+    consistent = all("." in text or _SMALL.fullmatch(text) for text in texts)
+    return pointed[0] if consistent else None
 
 
 def _truths(texts: Sequence[str]) -> bool:
     """Whether the fields of a column that are not missing are True and False alone."""
-    filled = [text for text in texts if not is_missing(text, numeric=True)]
-    return bool(filled) and all(text.lower() in TRUTHS for text in filled)
+    values = [text for text in texts if not is_missing(text, numeric=True)]
+    return bool(values) and all(text.lower() in TRUTHS for text in values)
 
 
 def _find_truths(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
-    """Record and say which features hold truth values, which other formats have as numbers."""
+    """Record and note which features hold truth values, which are read as numbers."""
     for name, texts in columns.items():
         if name != form.roles.target and not form.is_text(name) and _truths(texts):
             form.decorated.add(name)
@@ -305,7 +308,7 @@ def _find_truths(form: Form, columns: dict[str, tuple[str, ...]], options: Optio
 
 
 def _find_codes(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
-    """Say which features hold whole numbers with zeros before them, such as postal codes."""
+    """Note which features hold whole numbers with leading zeros, such as postal codes."""
     codes: dict[str, str] = {}
     for name, texts in columns.items():
         code = next(filter(PADDED.fullmatch, texts), None)
@@ -321,7 +324,7 @@ def _find_codes(form: Form, columns: dict[str, tuple[str, ...]], options: Option
 
 
 def note_decorated(form: Form, name: str, example: str, options: Options) -> None:
-    """Read the numbers of a column as people write them, and say so with an example."""
+    """Record that a column holds decorated numbers, and note an example."""
     form.decorated.add(name)
     value = plain_or_decorated(example, form.decimal)
     if value is None:
@@ -336,13 +339,13 @@ def note_decorated(form: Form, name: str, example: str, options: Options) -> Non
 def comment_mark(record: str) -> str | None:
     """The characters that make a line look like a comment; None if it begins with others."""
     match = _COMMENT.match(record)
-    failed = re.match(r"\s*[^\s,;|]+", record) if match else None  # a formula, as `#DIV/0!`
-    return None if match is None or (failed and is_missing(failed[0].strip())) else match[1]
+    word = re.match(r"\s*[^\s,;|]+", record) if match else None  # `#DIV/0!` is a failed formula
+    return None if match is None or (word and is_missing(word[0].strip())) else match[1]
 
 
-def repeated_header(path: Path, place: int) -> DataError:
+def repeated_header(path: Path, lineno: int) -> DataError:
     return DataError(
-        f"{path}:{place}: the header again, as where files were joined, should be once: "
+        f"{path}:{lineno}: the header again, as where files were joined, should be once: "
         "`awk 'NR == 1 || $0 != header {print} NR == 1 {header = $0}' FILE`"
     )
 
@@ -363,49 +366,49 @@ def _holds_texts(names: list[str], options: Options) -> bool:
         return True
     columns = options.columns
     lists = [columns.get(key) for key in ("categorical", "drop")]
-    wanted = [columns.get("group"), *(w for each in lists if isinstance(each, list) for w in each)]
-    return any(w == 1 or matching(names, w) == names[0] for w in wanted if w is not None)
+    keys = [columns.get("group"), *(w for e in lists if isinstance(e, list) for w in e)]
+    return any(w == 1 or matching(names, w) == names[0] for w in keys if w is not None)
 
 
-def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> None:
-    """Refuse lines above the table: a first one, at least, lacks the delimiter of the others."""
-    bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in rest))]
+def _require_no_title(first: str, later: list[tuple[int, bytes]], where: str) -> None:
+    """Refuse title lines: the first line has no delimiter, and the last lines all have as many."""
+    bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in later))]
     numbers = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
-    if len(rest) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in numbers.values()):
+    if len(later) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in numbers.values()):
         return
     words = len(first.split())
-    if all(len(raw.split()) in (words, words + 1) for _, raw in rest):
+    if all(len(raw.split()) in (words, words + 1) for _, raw in later):
         return  # white space is the delimiter
-    for other, counts in numbers.items():
+    for delimiter, counts in numbers.items():
         n_titles = next(k for k in range(len(counts)) if len({*counts[k:]}) == 1)
         if counts[-1] and not counts[0] and len(counts) - n_titles > 2:
             raise DataError(
                 f"{where}: {printable(first, 40)!r} is not a row of the table, whose lines have "
-                f"{counts[-1] + 1} fields between {other!r}; "
-                f"`tail -n +{rest[n_titles - 1][0]} FILE` leaves "
+                f"{counts[-1] + 1} fields between {delimiter!r}; "
+                f"`tail -n +{later[n_titles - 1][0]} FILE` leaves "
                 f"{counted(n_titles, 'line')} out"
             )
 
 
 def _require_no_comment(lines: list[tuple[int, bytes]], delimiter: str, path: Path) -> None:
     """Refuse a line that looks like a comment where all others begin with a number."""
-    texts = [(place, raw.decode(errors="replace")) for place, raw in lines]
-    marked = [(place, record) for place, record in texts if comment_mark(record)]
+    texts = [(lineno, raw.decode(errors="replace")) for lineno, raw in lines]
+    marked = [(lineno, record) for lineno, record in texts if comment_mark(record)]
     if not marked:
         return
     fields = (fields_of(record, delimiter) for _, record in texts if not comment_mark(record))
     first = [row[0] for row in fields if row and not is_missing(row[0], numeric=True)]
     if first and all(map(like_a_number, first)):
-        place, record = marked[0]
-        raise not_a_row(record, f"{path}:{place}")
+        lineno, record = marked[0]
+        raise not_a_row(record, f"{path}:{lineno}")
 
 
 def _require_one_header(
-    names: list[str], sample: Sequence[list[str]], path: Path, place: int
+    names: list[str], sample: Sequence[list[str]], path: Path, lineno: int
 ) -> None:
-    """Refuse a second line of names or units: no number, above a column of numbers alone.
+    """Refuse a second line of names or units, which stands above columns of numbers.
 
-    place : the line of the first row.
+    lineno : Line number of the first row.
     """
     if len(sample) < 3 or any(number(text) is not None for text in sample[0]):
         return
@@ -421,35 +424,35 @@ def _require_one_header(
     if len(units) < min(2, len(names) - 1):
         return
     raise DataError(
-        f"{path}:{place}: a second line of names or units ({listed(units)}), should be one line; "
+        f"{path}:{lineno}: a second line of names or units ({listed(units)}), should be one line; "
         "`frame.columns = frame.columns.map('_'.join)` makes one of pandas' levels, and "
-        f"`sed {place}d FILE` leaves this line out"
+        f"`sed {lineno}d FILE` leaves this line out"
     )
 
 
 def _require_different(
-    names: list[str], path: Path, place: int, rest: list[tuple[int, bytes]]
+    names: list[str], path: Path, lineno: int, later_records: list[tuple[int, bytes]]
 ) -> None:
-    """Refuse names that are equal or empty; rest : the records after them with their lines."""
+    """Refuse equal or empty names; later_records : the records after the header, with lines."""
     if names.count("") > 1:
-        later = (line for line, raw in rest if raw.strip(b" \t;,|"))
+        lines = (line for line, raw in later_records if raw.strip(b" \t;,|"))
         raise DataError(
-            f"{path}:{place}: {names.count('')} of {len(names)} columns have no name, should be "
-            f"named in the first line; `tail -n +{next(later, place + 1)} FILE` leaves a title "
+            f"{path}:{lineno}: {names.count('')} of {len(names)} columns have no name, should be "
+            f"named in the first line; `tail -n +{next(lines, lineno + 1)} FILE` leaves a title "
             "out, dataset.source.columns.names names all columns"
         )
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        double = next(name for name in names if names.count(name) > 1)
         raise DataError(
-            f"{path}:{place}: two columns {twice!r}, names should differ; pandas.read_csv(FILE)"
-            f".to_csv(FILE, index=False) calls the second {f'{twice}.1'!r}, "
+            f"{path}:{lineno}: two columns {double!r}, names should differ; pandas.read_csv(FILE)"
+            f".to_csv(FILE, index=False) calls the second {f'{double}.1'!r}, "
             "dataset.source.columns.names renames all, and "
             "dataset.source.columns.header=false makes a row of this line"
         )
 
 
-def not_utf8(path: Path, place: int) -> DataError:
+def not_utf8(path: Path, lineno: int) -> DataError:
     return DataError(
-        f"{path}:{place}: not UTF-8 text; `iconv -f CP1252 -t UTF-8` converts what older Windows "
+        f"{path}:{lineno}: not UTF-8 text; `iconv -f CP1252 -t UTF-8` converts what older Windows "
         "programs write"
     )

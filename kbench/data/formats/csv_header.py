@@ -1,4 +1,4 @@
-"""Whether the first line of a CSV file is its header, where the config does not say it."""
+"""Decide whether the first line of a CSV file is its header, if the config does not set it."""
 
 import re
 from collections import Counter
@@ -36,25 +36,25 @@ def has_header(fields: list[str], sample: Sequence[list[str]], options: Options)
 
 
 def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options) -> str | None:
-    """Why the first record is a header: empty if it is plain, None if it is a row."""
+    """The reason why the first record is a header: "" if it is obvious, None if it is a row."""
     numbers = [text for text in fields if number(text) is not None]
-    for wanted in _named(options):
+    for wanted in _columns_in_config(options):
         name = matching(fields, wanted)
-        by_place = isinstance(wanted, int) and 0 < abs(wanted) <= len(fields)
-        if name is not None and not by_place:
+        is_index = isinstance(wanted, int) and 0 < abs(wanted) <= len(fields)
+        if name is not None and not is_index:
             return f"as it has the column {printable(name)!r}" if numbers else ""
     counted = fields[1:] if fields[0] == "" else fields
     if len(counted) > 1 and [number(text) for text in counted] == list(range(len(counted))):
         return f"as it counts from 0 to {len(counted) - 1}"
     columns = list(zip(*sample, strict=True)) if sample else [()] * len(fields)
     first = columns[0] if columns else ()
-    numbered = len(set(first)) == len(first) > 1 and all(map(str.isdigit, first))
-    if numbered and fields[0] == "" and len(set(fields)) == len(fields) > 2:
+    counts_rows = len(set(first)) == len(first) > 1 and all(map(str.isdigit, first))
+    if counts_rows and fields[0] == "" and len(set(fields)) == len(fields) > 2:
         return "as its first field is empty above numbers of the rows"
-    filled = [[f for f in column if not is_missing(f, numeric=True)] for column in columns]
-    breaks = [
+    values = [[f for f in column if not is_missing(f, numeric=True)] for column in columns]
+    odd_names = [
         text
-        for text, column in zip(fields, filled, strict=True)
+        for text, column in zip(fields, values, strict=True)
         if column
         and number(text) is None
         and not is_missing(text, numeric=True)
@@ -62,31 +62,32 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
         and not like_a_number(text)
     ]
     if not numbers:
-        if breaks or not sample:
+        if odd_names or not sample:
             return ""
-        known = sum(text in column for text, column in zip(fields, columns, strict=True))
-        # In a file of texts alone names hardly ever stand among the texts below them.
-        if 2 * known > len(fields) and not any(like_a_number(f) for c in filled for f in c):
+        n_same = sum(text in column for text, column in zip(fields, columns, strict=True))
+        # If all columns hold texts, a name hardly ever occurs among the values of its column.
+        if 2 * n_same > len(fields) and not any(like_a_number(f) for c in values for f in c):
             return None
         return "as no field of it is a number"
     if len(set(fields)) < len(fields):
         return None
-    if breaks:
-        return f"as {printable(breaks[0])!r} is not a number and all below it are"
-    if _names_of_places(fields, sample):
+    if odd_names:
+        return f"as {printable(odd_names[0])!r} is not a number and all below it are"
+    if _names_are_positions(fields, sample):
         return f"as its numbers go from {numbers[0]} to {numbers[-1]} in order, unlike those below"
-    decimals = sum(all(re.search(r"\d\.\d|\de", f) for f in column) for column in filled if column)
-    whole = all(text.isascii() and text.isdigit() for text in fields)
-    if whole and len(sample) > 2 and decimals >= max(2, len(fields) - 1):
+    n_decimal = sum(all(re.search(r"\d\.\d|\de", f) for f in column) for column in values if column)
+    integers = all(text.isascii() and text.isdigit() for text in fields)
+    if integers and len(sample) > 2 and n_decimal >= max(2, len(fields) - 1):
         return "as it has whole numbers above decimals"
     return None
 
 
-def _names_of_places(fields: list[str], sample: Sequence[list[str]]) -> bool:
-    """Whether a record has the places of a spectrum or of a series for names.
+def _names_are_positions(fields: list[str], sample: Sequence[list[str]]) -> bool:
+    """Whether the names in a record are positions of a spectrum or of a series.
 
-    These are five numbers at least in equal steps, which no row has; or three that rise or fall, as
-    in less than half the rows, beside a text that no row has, where each text of a row is in two.
+    This holds for five or more numbers in equal steps, if no row of the sample has equal steps. It
+    also holds for three or more numbers that rise or fall, if that is twice as frequent as in rows,
+    and if each other name is not among the texts of its column, all of which occur twice.
     """
     if len(sample) < 3:
         return False
@@ -103,20 +104,20 @@ def _names_of_places(fields: list[str], sample: Sequence[list[str]]) -> bool:
     if len(number_fields) >= 5 and steps[0, 0]:
         equal: np.ndarray = np.abs(steps / steps[0, 0] - 1.0).max(axis=1) < 1e-6
         return bool(equal[0] and not equal[1:].any())
-    fresh = [
+    new_texts = [
         text not in below and min(Counter(below).values()) > 1 for text, below in texts if text
     ]
     ordered: np.ndarray = np.abs(np.sign(steps).sum(axis=1)) == steps.shape[1]
     return (
         len(number_fields) >= 3
-        and any(fresh)
-        and all(fresh)
+        and any(new_texts)
+        and all(new_texts)
         and ordered[0] > 2 * ordered[1:].mean()
     )
 
 
-def _named(options: Options) -> Iterator[Any]:
-    """What the config calls columns: names, numbers, truth values."""
+def _columns_in_config(options: Options) -> Iterator[Any]:
+    """The columns that the config names, as texts, numbers or truth values."""
     for key in ("target", "group"):
         if options.columns.get(key) is not None:
             yield options.columns[key]

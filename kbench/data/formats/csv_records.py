@@ -1,4 +1,4 @@
-"""Records and fields of CSV text, and the delimiter between them."""
+"""Divide CSV text into records and fields, and find the delimiter."""
 
 import csv
 import io
@@ -9,14 +9,15 @@ from kbench.data.formats import DELIMITERS, number
 from kbench.data.formats.number_text import is_missing
 
 _GUESSED = 20
-"""Lines in which the delimiter has to occur equally often. Set by hand."""
+"""Lines in which the delimiter has to occur equally often: more exclude other characters. Set by
+hand."""
 
 
 def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
-    """Matches a field in quotes, with its line breaks and the blanks before it.
+    """A pattern of a field in quotes, with its line breaks and the blanks before it.
 
-    Group 1 is empty if the quote is not closed. A quote within a field that does not begin with one
-    is an ordinary character.
+    Group 1 is empty if the quote is not closed. In a field that does not begin with a quote, quotes
+    are ordinary characters.
     """
     if delimiter == " ":
         before, blanks = rb"[ \t\n]", b""
@@ -28,7 +29,7 @@ def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
 def records(
     content: bytes, number_: int, pattern: re.Pattern[bytes]
 ) -> Iterator[tuple[int, bytes]]:
-    """Records that are not empty, with the numbers of the lines that they begin on."""
+    """Line number and bytes of each record that is not empty; number_ : of the first line."""
     masked = content
     if b'"' in content:
         masked = pattern.sub(lambda match: match[0].replace(b"\n", b"\0"), content)
@@ -42,50 +43,49 @@ def records(
 
 
 def fields_of(record: str, delimiter: str, *, stripped: bool = True) -> list[str]:
-    """The fields of a record, without quotes and, if `stripped`, the white space about them."""
+    """The fields of a record without quotes and, if `stripped`, without white space at the ends."""
     if delimiter == " ":
         if '"' not in record:
             return record.split()
         record = re.sub(r"[ \t]+", " ", record.strip())
-    blanks = stripped or f'{delimiter} "' in record  # before a quote they are not of the field
+    blanks = stripped or f'{delimiter} "' in record  # blanks before a quote are not in the field
     try:
         text = io.StringIO(record, newline="")
         fields = next(csv.reader(text, delimiter=delimiter, skipinitialspace=blanks))
-    except (csv.Error, StopIteration):  # a field of more than 131,072 characters
+    except (csv.Error, StopIteration):  # csv refuses fields of more than 131,072 characters
         fields = record.split(delimiter)
     return [text.strip() for text in fields] if stripped else fields
 
 
-def delimiter_of(content: bytes, named: str | None) -> str:
-    """The delimiter that a config names, or the one that divides the first lines evenly.
+def delimiter_of(content: bytes, delimiter_name: str | None) -> str:
+    """The delimiter of a config, or the one that is equally frequent in the first lines.
 
-    A tab, semicolon or bar that is equally frequent in all lines wins over a comma, which may
-    separate decimals; white space is taken only if there is no other, or if all lines begin with
-    equally many numbers, several of them before the first tab.
+    A tab, semicolon or bar is preferred to a comma, which may separate decimals. White space is the
+    delimiter if no other one occurs, or if several numbers precede the first tab of every line.
     """
-    if named:
-        return DELIMITERS[named]
+    if delimiter_name:
+        return DELIMITERS[delimiter_name]
     text = re.sub(rb'"[^"]*"', b"", content[: 1 << 16])
     lines = [line for line in text.split(b"\n")[: 10 * _GUESSED] if line.strip()]
     if len(content) > 1 << 16:
         lines = lines[:-1] or lines
     counts = {d: [line.count(d.encode()) for line in lines[:_GUESSED]] for d in "\t;|,"}
-    even = [d for d, n in counts.items() if n and n[0] and len(set(n)) == 1]
-    if even and not (even[0] == "\t" and _numbers_before_a_tab(lines)):
-        return even[0]
-    if even:
+    candidates = [d for d, n in counts.items() if n and n[0] and len(set(n)) == 1]
+    if candidates and not (candidates[0] == "\t" and _numbers_before_a_tab(lines)):
+        return candidates[0]
+    if candidates:
         return " "
-    first = {d: n[0] if n else 0 for d, n in counts.items()}
-    most = max((",", ";", "\t", "|"), key=lambda d: first[d])
-    return most if first[most] else " "
+    in_first_line = {d: n[0] if n else 0 for d, n in counts.items()}
+    most_frequent = max((",", ";", "\t", "|"), key=lambda d: in_first_line[d])
+    return most_frequent if in_first_line[most_frequent] else " "
 
 
 def _numbers_before_a_tab(lines: list[bytes]) -> bool:
-    """Whether tabs stand among fields that blanks divide, as in a table of aligned columns."""
+    """Whether several numbers precede the first tab in each line, as in aligned columns."""
     before = [line.partition(b"\t")[0].decode(errors="replace").split() for line in lines]
-    same = (
+    regular = (
         len({len(fields) for fields in before}) == 1 and len({len(x.split()) for x in lines}) == 1
     )
     texts = {text for row in before for text in row}
     numbers = all(number(text) is not None or is_missing(text, numeric=True) for text in texts)
-    return same and len(before[0]) > 1 and numbers
+    return regular and len(before[0]) > 1 and numbers

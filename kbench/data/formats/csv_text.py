@@ -1,9 +1,8 @@
 """Reader of tables in text: comma, semicolon, tab, bar or white space between the fields.
 
-pyarrow parses. If it refuses a piece of the file, the piece is looked through record by record:
-numbers as people write them are then read as such, and anything else is an error that names the
-line, the field and what would be right. White space around texts is removed. If a file does not
-name its columns, they are called `1`, `2`, ...
+pyarrow parses. If pyarrow refuses a piece of the file, the records of the piece are examined one by
+one: numbers as people write them (`1,5`) change the form, and any other field is an error with its
+line. White space around texts is removed. Columns without names are called `1`, `2`, ...
 """
 
 import re
@@ -43,9 +42,9 @@ from kbench.data.formats.table import Column, Options, Table, checked_table
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
 from kbench.errors import DataError, counted
 
-_BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time; set by hand
-_HEAD_BYTES = 1 << 16  # bytes of whole lines in which the form of a file is found; set by hand
-_AFTER_FIELD = [b"", *(bytes([c]) for c in b",;\t|\r\n")]  # bytes that end a quoted one
+_BLOCK_BYTES = 4 << 20  # least bytes that pyarrow parses at a time; set by hand
+_HEAD_BYTES = 1 << 16  # bytes whose lines decide on the form of a file; set by hand
+_AFTER_FIELD = [b"", *(bytes([c]) for c in b",;\t|\r\n")]  # bytes that may follow a quoted field
 _BOM = b"\xef\xbb\xbf"
 _BLANK_LINE = re.compile(rb"\n[ \t\f\v]+\r?(?:\n|\Z)")
 
@@ -55,8 +54,7 @@ def read(
 ) -> dict[str, PartRows]:
     """Rows of each part; see `kbench.data.formats.read`.
 
-    O(bytes) time. Memory as of `read_tables`: a piece, or with categories 4 bytes per field and the
-    result.
+    O(bytes) time. Memory: a piece, or with categories 4 bytes per field and the result.
     """
     return read_tables(parts, source, task, folder, tables)
 
@@ -69,11 +67,11 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
     head, separator = without_preamble(_head(path), options)
     if not head.strip():
         raise DataError(f"{path}: no rows")
-    named = options.columns.get("delimiter")
-    delimiter = delimiter_of(head, named) if named or not separator else separator.decode("latin-1")
+    name = options.columns.get("delimiter")
+    delimiter = delimiter_of(head, name) if name or not separator else separator.decode("latin-1")
     first = normalize("NFC", head.lstrip().split(b"\n", 1)[0].decode(errors="replace"))
     if options.known is not None and [*options.known["columns"]] == fields_of(first, ","):
-        delimiter = ","  # the only feature, whose name may hold blanks
+        delimiter = ","  # a name with blanks must not look like several fields
     pattern = quoted_pattern(delimiter)
     _require_plain_quotes(head, path, 1, pattern)
     if options.auto and options.known is None:
@@ -94,7 +92,7 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
 
 
 def _note_totals(last: Table, options: Options) -> None:
-    """Say that the last line looks like one of sums; last : the rows of a file's last piece."""
+    """Note a last line that looks like a line of sums; last : the rows of a file's last piece."""
     for name in last.features if last.n else ():
         values, texts = last.columns[name]
         text = texts[values[-1]] if texts else ""
@@ -106,7 +104,7 @@ def _note_totals(last: Table, options: Options) -> None:
 
 
 def _head(path: Path) -> bytes:
-    """The first lines of a file, in which its form is found; all lines if they are few."""
+    """The first lines of a file, of at least `_HEAD_BYTES` if the file is so long."""
     head = b""
     for _, text, _ in text_pieces(path):
         head += text
@@ -117,37 +115,37 @@ def _head(path: Path) -> bytes:
 
 def _pieces(path: Path, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
     """The text in pieces of whole records, each with the number of its first line."""
-    rest, begin = b"", 1
+    unfinished, begin = b"", 1
     for line, piece, last in text_pieces(path):
-        text = rest + (piece.removeprefix(_BOM) if line == 1 else piece)
-        begin = begin if rest else line
-        cut = len(text)
+        text = unfinished + (piece.removeprefix(_BOM) if line == 1 else piece)
+        begin = begin if unfinished else line
+        end = len(text)
         if b'"' in text and not last:
             opened = next((m.start() for m in pattern.finditer(text) if not m[1]), None)
             if opened is not None:
-                cut = text.rfind(b"\n", 0, opened) + 1
-        if len(text) - cut > MAX_LINE_BYTES:
+                end = text.rfind(b"\n", 0, opened) + 1
+        if len(text) - end > MAX_LINE_BYTES:
             raise DataError(
-                f"{path}:{begin + text.count(10, 0, cut)}: a quote that begins here does not end "
+                f"{path}:{begin + text.count(10, 0, end)}: a quote that begins here does not end "
                 f"within {MAX_LINE_BYTES >> 20} MiB, should be closed"
             )
-        rest = text[cut:]
-        _require_line_ends(text[:cut], path, begin, pattern)
-        _require_plain_quotes(text[:cut], path, begin, pattern)
-        if cut:
-            yield begin, text[:cut]
-        begin += text.count(b"\n", 0, cut)
+        unfinished = text[end:]
+        _require_line_ends(text[:end], path, begin, pattern)
+        _require_plain_quotes(text[:end], path, begin, pattern)
+        if end:
+            yield begin, text[:end]
+        begin += text.count(b"\n", 0, end)
 
 
 def _where(path: Path, pattern: re.Pattern[bytes], begin: int, row: int) -> str:
-    """`file:line` of a row, the first being on line `begin`; reads the file again."""
+    """`file:line` of a row, counted from 0 on line `begin`; reads the file again."""
     for line, text in _pieces(path, pattern):
         if line + text.count(b"\n") < begin:
             continue
-        for place, _ in records(text, line, pattern):
-            if place >= begin:
+        for record_line, _ in records(text, line, pattern):
+            if record_line >= begin:
                 if row == 0:
-                    return f"{path}:{place}"
+                    return f"{path}:{record_line}"
                 row -= 1
     raise IndexError(row)
 
@@ -162,12 +160,12 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
         return None
     content = _collapse_spaces(text) if form.delimiter == " " else text
     pattern = quoted_pattern(form.delimiter)
-    if b' "' in content:  # after a blank pyarrow does not see a quote
+    if b' "' in content:  # pyarrow ignores a quote after a blank
         content = pattern.sub(lambda match: match[0].lstrip(b" "), content)
     if _BLANK_LINE.search(b"\n" + content):
         content = _without_blanks(content, pattern)
     while True:
-        table = _parsed(content, form)
+        table = _parse(content, form)
         if table is None:
             _adapt(content, line, form, path, options)
             continue
@@ -176,12 +174,12 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
         where = partial(_where, path, pattern, line)
         arrays = columns(table, path)
         _require_empty([arrays.pop(name) for name in form.empty], where)
-        decorated_here = sorted(form.decorated & set(arrays))
-        converted = {name: _converted(arrays[name], form, name) for name in decorated_here}
+        decorated = sorted(form.decorated & set(arrays))
+        converted = {name: _convert(arrays[name], form, name) for name in decorated}
         if None in converted.values():
             _adapt(content, line, form, path, options)
             continue
-        for name in decorated_here:
+        for name in decorated:
             texts = arrays[name].categories or ()
             signs = (unit_sign(text, form.decimal) for text in texts if form.value(name, text))
             options.note_marks(name, signs)
@@ -195,14 +193,14 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
         return checked_table(path, arrays, form.roles, table.num_rows, where, options)
 
 
-def _parsed(content: bytes, form: Form) -> Any:
-    """The text as a pyarrow table; None if it is not of the form."""
+def _parse(content: bytes, form: Form) -> Any:
+    """The text as a pyarrow table; None if the text does not have the form."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    kind = pa.dictionary(pa.int32(), pa.string())
+    text_type = pa.dictionary(pa.int32(), pa.string())
     types = {
-        name: kind if form.is_text(name) or name in form.decorated else pa.float64()
+        name: text_type if form.is_text(name) or name in form.decorated else pa.float64()
         for name in form.names
     }
     try:
@@ -230,7 +228,7 @@ def _parsed(content: bytes, form: Form) -> Any:
 
 
 def _require_empty(empty: list[Column], where: Callable[[int], str]) -> None:
-    """Refuse a value in a last column that has neither a name nor values in the first records."""
+    """Refuse a value in a column of `Form.empty`."""
     for column in empty:
         has_text = [text != "" for text in column.categories or ()]
         if any(has_text):
@@ -242,10 +240,10 @@ def _require_empty(empty: list[Column], where: Callable[[int], str]) -> None:
             )
 
 
-def _converted(column: Column, form: Form, name: str) -> Column | None:
-    """Decorated numbers as numbers, or as plain texts where the target is read as text.
+def _convert(column: Column, form: Form, name: str) -> Column | None:
+    """Decorated numbers as numbers, or as texts of plain numbers if they are a text target.
 
-    None if a text of a column of numbers is not a number.
+    None if a text is not a number and the column is not a text target.
     """
     assert column.categories is not None
     if name == form.roles.target and form.text_target:
@@ -263,38 +261,38 @@ def _converted(column: Column, form: Form, name: str) -> Column | None:
 
 
 def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) -> None:
-    """Change the form so that it fits text that pyarrow has refused.
+    """Change the form so that it fits a text that pyarrow refused.
 
-    Raises DataError: the first record that no form fits.
+    Raises DataError: no form fits a record; the message names the first one.
     """
     before = (len(form.decorated), form.roles.texts)
-    for place, raw in records(content, line, quoted_pattern(form.delimiter)):
+    for lineno, raw in records(content, line, quoted_pattern(form.delimiter)):
         try:
             record = raw.decode()
         except UnicodeDecodeError:
-            raise not_utf8(path, place) from None
+            raise not_utf8(path, lineno) from None
         fields = fields_of(record, form.delimiter)
         if len(fields) != len(form.names):
             if comment_mark(record):
-                raise not_a_row(record, f"{path}:{place}")
+                raise not_a_row(record, f"{path}:{lineno}")
             _require_closed_quotes(content, line, form, path)
             breaks = record.count("\n")
             raise DataError(
-                f"{path}:{place}: {counted(len(fields), 'field')} between delimiters "
+                f"{path}:{lineno}: {counted(len(fields), 'field')} between delimiters "
                 f"{form.delimiter!r}, "
                 f"should be {len(form.names)}, in {printable(record, 60)!r}"
                 + f"; quotes join {breaks + 1} lines"
                 * (breaks > 0)
             )
         if fields == form.names and any(number(text) is None for text in fields):
-            raise repeated_header(path, place)
+            raise repeated_header(path, lineno)
         padded = fields_of(record, form.delimiter, stripped=False)
-        for name, text, whole in zip(form.names, fields, padded, strict=True):
-            blanks = text != whole and is_missing(text, numeric=True)
-            if not form.is_text(name) and (blanks or text != whole.strip(" \t")):
-                # pyarrow knows no blanks about a missing value, and no blanks of Unicode.
+        for name, text, unstripped in zip(form.names, fields, padded, strict=True):
+            blanks = text != unstripped and is_missing(text, numeric=True)
+            if not form.is_text(name) and (blanks or text != unstripped.strip(" \t")):
+                # pyarrow strips neither blanks around a missing value nor Unicode's blanks.
                 form.decorated.add(name)
-            _adapt_column(form, name, text, f"{path}:{place}", options, record)
+            _adapt_column(form, name, text, f"{path}:{lineno}", options, record)
     if before == (len(form.decorated), form.roles.texts):
         _require_closed_quotes(content, line, form, path)
         raise DataError(f"{path}:{line}: pyarrow cannot read the rows from this line on as CSV")
@@ -304,14 +302,14 @@ def _require_closed_quotes(content: bytes, line: int, form: Form, path: Path) ->
     quotes = quoted_pattern(form.delimiter).finditer(content)
     quote = next((match for match in quotes if not match[1]), None)
     if quote is not None:
-        place = line + content.count(b"\n", 0, quote.start())
-        raise DataError(f"{path}:{place}: a quote that begins here does not end, should be closed")
+        lineno = line + content.count(b"\n", 0, quote.start())
+        raise DataError(f"{path}:{lineno}: a quote that begins here does not end, should be closed")
 
 
 def _adapt_column(
     form: Form, name: str, text: str, where: str, options: Options, record: str
 ) -> None:
-    """Adapt the form to a field of a record, or refuse the field."""
+    """Change the form so that it fits a field of a record, or refuse the field."""
     if form.is_text(name):
         return
     if is_missing(text, numeric=True):
@@ -325,8 +323,8 @@ def _adapt_column(
         return
     else:
         if not form.decimal_shown:
-            known = None if form.pointed else options.decimal
-            form.decimal = decimal_of([text], form.delimiter, pointed=form.pointed, known=known)
+            default = None if form.pointed else options.decimal
+            form.decimal = decimal_of([text], form.delimiter, pointed=form.pointed, default=default)
             form.decimal_shown = decorated_number(text, form.decimal) is not None
             form.tell_decimal(options)
         if decorated_number(text, form.decimal) is not None:
@@ -343,12 +341,12 @@ def _adapt_column(
         form.decorated.discard(name)
         form.truths.discard(name)
         return
-    shown = repr(printable(text, 60))
-    mixed = text.lower() in TRUTHS and not target  # else they would be numbers
+    field = repr(printable(text, 60))
+    mixed = text.lower() in TRUTHS and not target  # true and false alone would be numbers
     cause = None if mixed else almost_a_number(text, name)
     if target:
         cause = f"; {cause}" if cause else ""
-        raise DataError(f"{where}: target {name!r} is {shown}, should be a number{cause}")
+        raise DataError(f"{where}: target {name!r} is {field}, should be a number{cause}")
     remedy = (
         "dataset.source.columns.categorical=auto makes features of the texts of a column, "
         "dataset.source.columns.drop leaves it out"
@@ -372,13 +370,13 @@ def _adapt_column(
         )
     if cause:
         remedy = f"{cause}; {remedy}"
-    raise DataError(f"{where}: column {name!r} is {shown}, should be a number; {remedy}")
+    raise DataError(f"{where}: column {name!r} is {field}, should be a number; {remedy}")
 
 
 def _require_plain_quotes(
     content: bytes, path: Path, line: int, pattern: re.Pattern[bytes]
 ) -> None:
-    """Refuse a quote within a field that a backslash precedes, as MySQL and Spark write it."""
+    r"""Refuse a quote within a field that is written `\"`, as by MySQL and Spark."""
     for field in pattern.finditer(content) if b'\\"' in content else ():
         if field[0].endswith(b'\\"') and content[field.end() : field.end() + 1] not in _AFTER_FIELD:
             raise DataError(
@@ -389,7 +387,7 @@ def _require_plain_quotes(
 
 
 def _require_line_ends(content: bytes, path: Path, line: int, pattern: re.Pattern[bytes]) -> None:
-    """Refuse a single carriage return, which some programs take for the end of a line."""
+    """Refuse a carriage return without a newline, which some programs take for a line's end."""
     if content.count(b"\r") == content.count(b"\r\n"):
         return
     unquoted = content
@@ -405,12 +403,12 @@ def _require_line_ends(content: bytes, path: Path, line: int, pattern: re.Patter
 
 
 def _without_blanks(content: bytes, pattern: re.Pattern[bytes]) -> bytes:
-    """The text whose lines of blanks are empty: pyarrow leaves such lines out."""
-    made, line = bytearray(), 0
-    for place, record in records(content, 0, pattern):
-        made += b"\n" * (place - line) + record
-        line = place + record.count(b"\n")
-    return bytes(made)
+    """The text in which lines of blanks are empty, because pyarrow skips empty lines alone."""
+    result, line = bytearray(), 0
+    for lineno, record in records(content, 0, pattern):
+        result += b"\n" * (lineno - line) + record
+        line = lineno + record.count(b"\n")
+    return bytes(result)
 
 
 def _collapse_spaces(content: bytes) -> bytes:

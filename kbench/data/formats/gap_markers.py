@@ -1,9 +1,8 @@
-"""Numbers that may stand for gaps: -999 among temperatures.
+"""Notes about numbers that may stand for missing values, such as -999 among temperatures.
 
-Such values are read as the numbers that they are, and said. The rule is narrow, because a note that
-is wrong for ordinary columns teaches people to read none: the value consists of nines, occurs twice
-at least, and all other values of the column are far smaller. A year, a price or a count that goes
-up to 9999 is not named.
+Such values are read as numbers. A note appears only if the value consists of nines, occurs at least
+twice, and all other values of the column are far smaller, because users ignore notes that are often
+wrong. Years, prices and counts up to 9999 get no note.
 """
 
 from dataclasses import dataclass, field
@@ -15,16 +14,16 @@ from kbench.data.formats import printable
 _MARKERS = frozenset((-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0))
 
 _FARTHEST = {-1.0: 0.1, 1.0: 0.01}
-"""Largest absolute value of the rest of a column, in units of the marker, by the marker's sign. A
-positive number of nines is more often a value (a price, a maximum) than a negative one. Set by
-hand: they decide which columns a message names, not what is read."""
+"""Sign of the marker -> largest absolute value of the other values, as a fraction of the marker. A
+larger fraction gives more notes, and more wrong ones; positive nines are more often real values,
+such as prices. Set by hand."""
 
 
 @dataclass
 class GapMarkers:
-    """What the columns of a table hold beside numbers that look like gaps."""
+    """Counts of markers in the columns of a table, and ranges of the other values."""
 
-    columns: dict[str, "_Column"] = field(default_factory=dict)  # By the name of the column
+    columns: dict[str, "_Column"] = field(default_factory=dict)  # Name of a column -> its counts
 
     def learn(self, name: str, values: np.ndarray) -> None:
         """Record a piece of a column; values : (n,). Two passes over the piece."""
@@ -41,7 +40,7 @@ class GapMarkers:
         column.low, column.high = np.fmin(column.low, low), np.fmax(column.high, high)
 
     def notes(self) -> list[str]:
-        """A sentence for each marker of each column."""
+        """A note for each marker of each column."""
         return [
             f"in the column {printable(name)!r} {count} values are {marker:g} and the others lie "
             f"from {column.low:.6g} to {column.high:.6g}: all are read as numbers; if {marker:g} "
@@ -54,13 +53,11 @@ class GapMarkers:
 
 @dataclass
 class _Column:
-    """counts : of each marker; low, high : of the other values, NaN if there are none."""
-
-    counts: dict[float, int] = field(default_factory=dict)
-    low: float = np.nan
-    high: float = np.nan
+    counts: dict[float, int] = field(default_factory=dict)  # Marker -> number of occurrences
+    low: float = np.nan  # Least of the other values; NaN if there are none
+    high: float = np.nan  # Largest of the other values; NaN if there are none
 
     def is_far(self, marker: float) -> bool:
-        """Whether the other values are more than one, and all far smaller than the marker."""
+        """Whether the other values are not all equal, and all far smaller than the marker."""
         farthest = _FARTHEST[float(np.sign(marker))] * abs(marker)
         return self.low < self.high and max(-self.low, self.high) <= farthest

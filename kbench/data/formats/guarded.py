@@ -1,11 +1,11 @@
-"""Parsers of other projects, run in a child process so that a damaged file cannot end kbench.
+"""Run parsers of other projects in a child process, so that a damaged file cannot end kbench.
 
-SciPy's reader of MATLAB files dies with a segmentation fault on some damaged files, and a small
-archive can unpack to more than the machine's memory. So a format whose `Format.guarded` is true is
-read by a fresh Python process whose memory is limited (RLIMIT_DATA). Request and answer lie in a
-folder: JSON, and the arrays as .npy files, which the caller maps. Nothing is pickled, so a child
-that a file has taken control of can only hand over numbers and texts. A child that dies becomes one
-DataError that names the file.
+SciPy's reader of MATLAB files ends with a segmentation fault on some damaged files, and a small
+archive can unpack to more than the machine's memory. Files of formats with `Format.guarded` are
+therefore read by a new Python process whose memory is limited (RLIMIT_DATA). Request and answer are
+files in a folder: JSON, and arrays as .npy files, which the caller maps. No file is unpickled, so a
+child under the control of a malicious file can return only numbers and texts. If the child is
+killed, the caller raises a DataError that names the file.
 
     python -m kbench.data.formats.guarded FOLDER
 """
@@ -44,15 +44,14 @@ def read(
 ) -> dict[str, PartRows]:
     """`kbench.data.formats.read` in a child process; the arrays are read-only memory maps.
 
-    name, parts, source, task, target_range : As of `kbench.data.formats.read`
-    folder : Is made, and keeps the arrays until the caller deletes it
-    memory_mb : What the child may allocate beyond its libraries, in MiB. By default the machine's
-        memory.
-    start : Runs `answer(folder)` in another process and returns its exit code, negative for a
-        signal. By default a fresh Python process, which costs about 0.2 s plus the parser's import.
+    name, parts, source, task, target_range : As in `kbench.data.formats.read`
+    folder : A folder for the arrays, which this call makes and the caller deletes
+    memory_mb : Memory that the child may allocate beyond its libraries, in MiB; by default the
+        machine's memory.
+    start : A function that runs `answer(folder)` in another process and returns its exit code,
+        negative for a signal; by default in a new Python process.
 
-    Raises DataError, ConfigError: what the reader raised; or the child died, by the file or by the
-    memory limit.
+    Raises DataError, ConfigError: the reader raised it. Raises DataError: the child was killed.
     """
     folder.mkdir()
     request = {
@@ -75,11 +74,11 @@ def read(
         ) from None
     if "error" in reply:
         raise (ConfigError if reply["kind"] == "ConfigError" else DataError)(reply["error"])
-    return {part: _opened(folder, part, described) for part, described in reply["parts"].items()}
+    return {part: _open_part(folder, part, entry) for part, entry in reply["parts"].items()}
 
 
 def answer(folder: Path) -> None:
-    """In the child: read what the request names; write the arrays, or the error, to `folder`."""
+    """In the child: read the requested files, and write arrays or the error to `folder`."""
     request = json.loads((folder / _REQUEST).read_bytes())
     memory_mb = request["memory_mb"]
     limit_memory(machine_bytes() if memory_mb is None else int(memory_mb * 2**20))
@@ -87,7 +86,7 @@ def answer(folder: Path) -> None:
     reply: dict[str, Any]
     first = next(path for paths in parts.values() for path in paths)
     try:
-        # Each reader names its file; this catches what the code around the parser meets.
+        # Each reader names its file in errors; `parsing` is for errors of other code.
         with formats.parsing(first, f"a file of format {request['name']}"):
             rows_by_part = formats.read(
                 request["name"],
@@ -106,9 +105,9 @@ def answer(folder: Path) -> None:
 
 
 def _start(folder: Path) -> int:
-    """Run `answer(folder)` in a fresh Python process; its exit code.
+    """Run `answer(folder)` in a new Python process; returns its exit code.
 
-    A process of its own rather than multiprocessing's: those import the caller's main module.
+    multiprocessing is not used, because its children import the caller's main module.
     """
     import kbench
 
@@ -130,7 +129,7 @@ def _start(folder: Path) -> int:
 
 
 def _write(folder: Path, part: str, rows: PartRows) -> dict[str, Any]:
-    """Write the arrays of a part that its reader has not written; what describes them beside."""
+    """Write the arrays of a part that the reader has not written; returns their description."""
     dense = isinstance(rows.X, np.ndarray)
     arrays = {"X": rows.X} if dense else {name: getattr(rows.X, name) for name in _CSR}
     if formats.features_file(folder, part).exists():
@@ -149,33 +148,33 @@ def _write(folder: Path, part: str, rows: PartRows) -> dict[str, Any]:
     }
 
 
-def _opened(folder: Path, part: str, described: Mapping[str, Any]) -> PartRows:
+def _open_part(folder: Path, part: str, description: Mapping[str, Any]) -> PartRows:
     def array(name: str) -> np.ndarray:
         return mapped(folder / f"{part}.{name}.npy")
 
     X: Any
-    if described["dense"]:
+    if description["dense"]:
         X = array("X")
     else:
         from scipy.sparse import csr_matrix
 
-        shape = tuple(described["shape"])
+        shape = tuple(description["shape"])
         X = csr_matrix(tuple(array(name) for name in _CSR), shape=shape, copy=False)
-    labels = described["labels"]
+    labels = description["labels"]
     return PartRows(
         X,
         array("y"),
         None if labels is None else tuple(labels),
         None,
-        described["layout"],
-        array("groups") if described["grouped"] else None,
-        tuple(described["notes"]),
-        described["n_without_target"],
+        description["layout"],
+        array("groups") if description["grouped"] else None,
+        tuple(description["notes"]),
+        description["n_without_target"],
     )
 
 
 def _ending(code: int) -> str:
-    """How a process ended, in words: `SIGSEGV`, `exit code 1`."""
+    """The end of a process in words: `SIGSEGV`, `exit code 1`."""
     if code >= 0:
         return f"exit code {code}"
     try:

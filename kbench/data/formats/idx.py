@@ -1,7 +1,7 @@
-"""Reader of idx files (MNIST): images of bytes in one file, their labels in another.
+"""Reader of idx files (MNIST), with images of bytes in one file and their labels in another.
 
-A file begins with two zero bytes, the type (8: bytes), the number of dimensions and the length of
-each as big-endian int32; the entries follow. http://yann.lecun.com/exdb/mnist/
+A file begins with two zero bytes, the type (8 for bytes), the number of dimensions and the length
+of each dimension as big-endian int32. The entries follow. http://yann.lecun.com/exdb/mnist/
 """
 
 import math
@@ -19,7 +19,7 @@ from kbench.errors import DataError
 def read(
     parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str
 ) -> dict[str, PartRows]:
-    """Rows of each part, uint8 pixels, row by row of the image."""
+    """Rows of each part; features are uint8 pixels, in C order of the image."""
     return {part: _part(*paths) for part, paths in parts.items()}
 
 
@@ -45,9 +45,9 @@ def _array(path: Path) -> np.ndarray:
     shape = [int.from_bytes(content[k : k + 4], "big") for k in range(4, start, 4)]
     size = math.prod(shape)
     if len(content) != start + size or not size:
-        shown = " x ".join(str(length) for length in shape)
+        dims = " x ".join(str(length) for length in shape)
         raise DataError(
-            f"{path}: {len(content)} bytes, should be {start + size} for {shown} entries; cut off "
+            f"{path}: {len(content)} bytes, should be {start + size} for {dims} entries; cut off "
             "or damaged, fetch it again"
         )
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

@@ -1,19 +1,18 @@
 """Reader of LIBSVM text (`label index:value index:value ... # comment`), strict and fast.
 
-The format of LIBSVM and svmlight has one row per line, increasing indices from 1 (or from 0,
-see `zero_based`), an optional `qid:n` after the label, comments from `#` to the end of the line, LF
-or CRLF, empty lines anywhere. As in LIBSVM's own reader blanks may follow a colon and an index may
-have a plus sign, and numbers may be hexadecimal (`0x1.8p3`), as C's strtod reads them; `nan` is a
-missing value or label, which a caller allows or not. Compiled code passes twice over the bytes: the
-first pass counts colons and line ends, which bounds the sizes of the CSR arrays; the second fills
-them and checks every byte. For text that it does not accept it returns the position;
-`kbench.data.formats.libsvm_diagnosis` says what is wrong.
+The format of LIBSVM and svmlight has one row per line, increasing indices from 1 (or from 0, see
+`zero_based`), an optional `qid:n` after the label, comments from `#` to the end of the line, LF or
+CRLF, and empty lines anywhere. As in LIBSVM's own reader, blanks may follow a colon, an index may
+have a plus sign, and numbers may be hexadecimal (`0x1.8p3`), as in C's strtod. `nan` is a missing
+value or label, which the caller allows or refuses. Compiled code passes twice over the bytes: the
+first pass counts colons and line ends, which bounds the sizes of the CSR arrays; the second pass
+fills the arrays and checks every byte. For malformed text the second pass returns the position of
+the error, and `kbench.data.formats.libsvm_diagnosis` makes the message.
 
-Precision. Values are float64: mantissas of up to 18 significant digits (further ones are cut) times
-a power of ten. Where the text has at most 15 digits and an exponent within +-22 the result is
-`float(text)` to the bit; elsewhere its relative error is at most 1e-15. Labels equal `float(text)`
-always. A magnitude that rounds to infinity in float32 is refused, because prepared rows are
-float32.
+Precision. Values are float64: the first 18 significant digits times a power of ten. If the text has
+at most 15 digits and an exponent within +-22, the value is `float(text)` to the bit; otherwise its
+relative error is at most 1e-15. Labels always equal `float(text)`. A magnitude that rounds to
+infinity in float32 is refused, because prepared rows are float32.
 """
 
 from collections.abc import Iterator
@@ -29,8 +28,7 @@ from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 
 MAX_INDEX = 100_000_000
-"""Largest index allowed if the number of features is unknown; a larger one is taken for damage.
-Guard."""
+"""Guard: largest index allowed if the number of features is unknown, against damaged files."""
 
 _LF = ord("\n")
 _AFTER_A_NUMBER = b"\n\r\t #"
@@ -43,11 +41,11 @@ class LibsvmRows:
     labels: np.ndarray  # (n,) float64
     indptr: np.ndarray  # (n + 1,) int64
     indices: np.ndarray  # (nnz,) int32: columns from 0, increasing within a row
-    values: np.ndarray  # (nnz,) float64: zeros that the file states are kept
-    groups: np.ndarray  # (n,) int64: the `qid` of each row, NO_GROUP where there is none
-    # Number of columns: those up to the largest index in the file, or the caller's `n_features`.
+    values: np.ndarray  # (nnz,) float64, including zeros that the file states
+    groups: np.ndarray  # (n,) int64: the `qid` of each row, or NO_GROUP
+    # Number of columns: the caller's `n_features`, or the number up to the file's largest index.
     n_features: int
-    largest_index: int  # Of the columns in the file, counted from 1; 0 if no row has a value
+    largest_index: int  # Largest column of the file, counted from 1; 0 if no row has a value
 
     def to_csr(self) -> Any:
         """The rows as `scipy.sparse.csr_matrix`, sharing the arrays, shape (n, n_features)."""
@@ -75,18 +73,18 @@ def parse(
     name : Name of the file in errors
     n_features : Number of columns of the result; a larger index is an error. By default the largest
         index.
-    zero_based : Whether the first column has index 0 in the file. None if it is not known yet: the
-        result then has one more column at the front, for index 0.
+    zero_based : Whether the first column has index 0 in the file. None if this is not known: the
+        result then has an additional first column for index 0.
     missing, missing_target : Whether a value and a label may be `nan`
 
-    Raises DataError: `name:line: what was found, what would be right`, for the first line that is
-    not LIBSVM text, and for a file without rows.
+    Raises DataError: a line is not LIBSVM text, or there are no rows. The message has `name:line`
+    of the first such line, what was found, and what would be right.
 
     O(bytes) time. Memory: the text, 12 bytes per value and 32 bytes per row.
     """
     text = content if isinstance(content, np.ndarray) else np.frombuffer(content, dtype=np.uint8)
     allowed = missing, missing_target
-    rows = _parsed(text, name, n_features, allowed, zero_based=zero_based, line=1, last=True)
+    rows = _parse_lines(text, name, n_features, allowed, zero_based=zero_based, line=1, last=True)
     _require_rows(rows.labels.size, bool(text.size), name)
     return rows
 
@@ -104,7 +102,7 @@ def pieces(
     Parameters
     ----------
     n_features : Number of columns of every piece; by default the largest index so far
-    zero_based, missing, missing_target : As of `parse`
+    zero_based, missing, missing_target : As in `parse`
 
     Yields
     ------
@@ -114,14 +112,14 @@ def pieces(
     Raises
     ------
     DataError
-        As `parse` does, with the line's number in the file; or the file is damaged.
+        As in `parse`; or the file is damaged.
     """
     n, largest, empty = 0, 0, True
     form = n_features, (missing, missing_target)
     for line, text, last in text_pieces(path):
         empty = False
         content = np.frombuffer(text, dtype=np.uint8)
-        rows = _parsed(content, str(path), *form, zero_based=zero_based, line=line, last=last)
+        rows = _parse_lines(content, str(path), *form, zero_based=zero_based, line=line, last=last)
         n += rows.labels.size
         largest = max(largest, rows.largest_index)
         if rows.labels.size:
@@ -147,7 +145,7 @@ def _require_rows(n: int, has_text: bool, name: str) -> None:
         raise DataError(f"{name}: no rows, only empty lines or comments; should hold LIBSVM text")
 
 
-def _parsed(
+def _parse_lines(
     text: np.ndarray,
     name: str,
     n_features: int | None,
@@ -157,14 +155,14 @@ def _parsed(
     line: int,
     last: bool,
 ) -> LibsvmRows:
-    """The rows of whole lines; `line` is the number of the first one, `last` ends the file.
+    """The rows of whole lines, of which `line` is the first; `last` : whether the file ends there.
 
-    allowed : whether a value, and a label, may be missing.
+    allowed : Whether values, and whether labels, may be missing.
     """
     if text.size == 0 or text[-1] != _LF:
         text = np.append(text, np.uint8(_LF))  # every loop stops at a line feed
     text = text.view()
-    text.flags.writeable = False  # one array type, so that numba compiles once
+    text.flags.writeable = False  # numba compiles once for each array type
     limit = MAX_INDEX if n_features is None else n_features
     colons, lines = count(text)
     labels = np.empty(lines)
@@ -181,7 +179,7 @@ def _parsed(
     for row in np.flatnonzero(label_at[:n] >= 0):
         labels[row] = _float_at(text, label_at[row])
         if np.isinf(labels[row]):
-            wrong_at = label_at[row]  # not after the line of the position that it replaces
+            wrong_at = label_at[row]  # an earlier error, as rows end at the first one
             break
     if wrong_at >= 0:
         raise DataError(
@@ -208,7 +206,7 @@ def _parsed(
 
 
 def _float_at(text: np.ndarray, start: int) -> float:
-    """Python's float of the number that begins at `start`; its form has been checked."""
+    """Python's float of the well-formed number that begins at `start`."""
     stop = start
     while text[stop] not in _AFTER_A_NUMBER:
         stop += 1

@@ -1,6 +1,6 @@
-"""The bytes of LIBSVM text: compiled passes that count, read numbers and fill the arrays of rows.
+"""Compiled passes over the bytes of LIBSVM text: count values, read numbers, fill arrays of rows.
 
-`kbench.data.formats.libsvm` says what the format is and how exact its numbers are.
+`kbench.data.formats.libsvm` describes the format and the accuracy of numbers.
 """
 
 import math
@@ -19,12 +19,12 @@ NO_GROUP = -1
 _EXACT, _ROUNDED, _MALFORMED = 0, 1, 2
 
 _POWERS = np.array([float(f"1e{e}") for e in range(309)])
-_FLOAT32_OVERFLOW = float(2.0**128 - 2.0**103)  # from here on rounding to float32 gives inf
+_FLOAT32_OVERFLOW = float(2.0**128 - 2.0**103)  # least number that rounds to inf in float32
 
 
 @numba.njit(cache=True, nogil=True)
 def count(text):
-    """Upper bounds of the number of values and rows: colons, line ends."""
+    """The numbers of colons and line ends, which bound the numbers of values and rows."""
     colons = np.int64(0)
     lines = np.int64(0)
     for byte in text:
@@ -40,25 +40,25 @@ def _ends_token(byte):
 
 @numba.njit(cache=True, nogil=True)
 def _leading_digits(text, start, stop):
-    """The first 18 significant digits of text[start:stop] as a number, and how many follow."""
+    """The first 18 significant digits of text[start:stop] as a number, and the count of others."""
     mantissa = np.int64(0)
     digits = 0
-    cut = 0
+    n_cut = 0
     for at in range(start, stop):
         if text[at] == _POINT:
             continue
         digit = np.int64(text[at]) - _ZERO
         if digits == 18:
-            cut += 1
+            n_cut += 1
         elif mantissa > 0 or digit != 0:
             mantissa = mantissa * 10 + digit
             digits += 1
-    return mantissa, cut
+    return mantissa, n_cut
 
 
 @numba.njit(cache=True, nogil=True)
 def _hexadecimal(text, at):
-    """Read hex digits [. hex digits] [p [+-] digits] from `at`, after `0x`; as of `_number`."""
+    """Read hex digits [. hex digits] [p [+-] digits] from `at`, after `0x`, as `_number` does."""
     value = 0.0
     exponent = 0
     n_digits = 0
@@ -138,8 +138,8 @@ def _number(text, at):
     exponent = -np.int64(n_fraction)
     exact = n_digits <= 15
     if n_digits > 18:
-        mantissa, cut = _leading_digits(text, start, at)
-        exponent += cut
+        mantissa, n_cut = _leading_digits(text, start, at)
+        exponent += n_cut
     if text[at] in (_LOWER_E, _UPPER_E):
         at += 1
         downwards = text[at] == _MINUS
@@ -150,7 +150,7 @@ def _number(text, at):
             return 0.0, at, _MALFORMED
         power = np.int64(0)
         while 0 <= digit <= 9:
-            if power < 1_000_000_000_000:  # saturates: the mantissa has fewer digits
+            if power < 1_000_000_000_000:  # a larger exponent gives 0 or inf, as no text is so long
                 power = power * 10 + digit
             at += 1
             digit = np.int64(text[at]) - _ZERO
@@ -208,12 +208,12 @@ def fill(
     values,
     groups,
 ):
-    """Fill the arrays; returns rows, values, largest index, and the position of what is wrong.
+    """Fill the arrays; returns numbers of rows and values, the largest index and an error position.
 
     `lowest` and `limit` are the smallest and the largest index allowed; `missing` and
-    `missing_target` say whether a value and a label may be `nan`. The position is -1 if all text is
-    accepted. `label_at` holds -1, or the position of a label that needs Python's float for an exact
-    float64. `text` ends in a line feed, so that no loop over digits or blanks can leave it.
+    `missing_target` say whether a value and a label may be `nan`. The error position is the start
+    of the first wrong token, or -1. `label_at` holds -1, or the position of a label that Python's
+    float has to read exactly. `text` has to end in a line feed, at which the loops stop.
     """
     at = start
     row = 0
@@ -281,8 +281,8 @@ def fill(
             while text[at] == _SPACE or text[at] == _TAB:
                 at += 1
 
-            # One digit, then short decimals, then every number. Most values are of the first two
-            # kinds, which are 1.5 to 3 times faster here than as calls of _number.
+            # Most values are a single digit or a short decimal. Both are read here, which takes a
+            # half to a third of the time of _number (`scripts/bench_reader.py` times the reader).
             begin_value = at
             digit = np.int64(text[at]) - _ZERO
             if 0 <= digit <= 9 and text[at + 1] == _SPACE:

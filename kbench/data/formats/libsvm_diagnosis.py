@@ -1,6 +1,6 @@
 """Error messages for lines that the LIBSVM reader does not accept.
 
-It reads one line slowly, token by token, by the grammar of `kbench.data.formats.libsvm`.
+The line is read again, token by token, by the grammar of `kbench.data.formats.libsvm`.
 """
 
 import re
@@ -39,7 +39,7 @@ def diagnose(
     line: int = 1,
     last: bool = True,
 ) -> str:
-    """One line, `name:line: what was found, what would be right`.
+    """The message for a line: `name:line: what was found, what would be right`.
 
     text : ndarray of uint8. The file, or a piece of it in whole lines.
     at : Position of the text that the reader did not accept
@@ -55,11 +55,11 @@ def diagnose(
     line_bytes = content[begin : len(content) if end < 0 else end]
     where = f"{name}:{content.count(bytes([10]), 0, begin) + line}: "
 
-    junk = next((b for b in line_bytes if b >= 0x80 or (b < 32 and b not in _TEXT_CONTROLS)), None)
-    if junk is not None:
+    code = next((b for b in line_bytes if b >= 0x80 or (b < 32 and b not in _TEXT_CONTROLS)), None)
+    if code is not None:
         return (
-            f"{where}binary data (byte 0x{junk:02x}), should be LIBSVM text, plain or compressed "
-            "by gzip, bzip2, xz or zip"
+            f"{where}binary data (byte 0x{code:02x}), should be LIBSVM text, plain or "
+            "compressed by gzip, bzip2, xz or zip"
         )
     return where + _describe(line_bytes, n_features=n_features, first=first, limit=limit, last=last)
 
@@ -70,7 +70,7 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
     body = line.removesuffix(b"\r").partition(b"#")[0]
     if b"\r" in body:
         return f"a carriage return inside the line; {LINE_END_REMEDY}"
-    # As LIBSVM does, the reader skips blanks between a colon and its value.
+    # Like LIBSVM, the reader skips blanks between a colon and its value.
     label, *pairs = re.split(
         rb"[ \t]+", re.sub(rb"(?<=[0-9]):[ \t]+(?=[^ \t])", b":", body.strip(b" \t"))
     )
@@ -94,10 +94,10 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
         pairs = pairs[1:]
     previous = first - 1
     for number, pair in enumerate(pairs):
-        cut = " (is the file cut off here?)" if last and number == len(pairs) - 1 else ""
+        cut_hint = " (is the file cut off here?)" if last and number == len(pairs) - 1 else ""
         index, colon, value = pair.partition(b":")
         if not colon:
-            return f"{_show(pair)} has no colon, should be index:value{cut}"
+            return f"{_show(pair)} has no colon, should be index:value{cut_hint}"
         if not re.fullmatch(rb"[+]?[0-9]{1,18}", index):
             if re.fullmatch(rb"-[0-9]+", index):
                 return f"index {_show(index)} is negative, indices start at {first}"
@@ -124,15 +124,15 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
                 "set n_features"
             )
         if not value:
-            return f"no value after {_show(index)}:{cut or ', should be index:value'}"
+            return f"no value after {_show(index)}:{cut_hint or ', should be index:value'}"
         if problem := _number_problem(value, largest=_LARGEST_FLOAT32):
-            return f"value {_show(value)} of index {i} {problem}{cut}"
+            return f"value {_show(value)} of index {i} {problem}{cut_hint}"
         previous = i
     return f"{_show(body)}, should be: label index:value index:value ..."
 
 
 def _number_problem(token: bytes, *, largest: float | None) -> str:
-    """Why `token` is not a finite number, or '' if it is one."""
+    """The reason why `token` is not a finite number, or '' if it is one."""
     if _MISSING.fullmatch(token):
         return f"is missing, should be a number; {MISSING_REMEDY}"
     if _NOT_FINITE.fullmatch(token):
@@ -155,5 +155,5 @@ def _number_problem(token: bytes, *, largest: float | None) -> str:
 
 
 def _show(token: bytes) -> str:
-    shown = token[:40].decode("ascii", "replace")
-    return f"'{shown}...'" if len(token) > 40 else f"'{shown}'"
+    text = token[:40].decode("ascii", "replace")
+    return f"'{text}...'" if len(token) > 40 else f"'{text}'"

@@ -1,9 +1,9 @@
 """Molecules as sorted Coulomb matrices, and their reader from a tar archive of xyz geometries.
 
-Rupp, Tkatchenko, Mueller, von Lilienfeld, Phys. Rev. Lett. 108, 058301 (2012): C_ii = Z_i^2.4 / 2
-and C_ij = Z_i Z_j / |R_i - R_j| with distances in Bohr, padded with zeros to the largest molecule.
-Rows and columns are sorted by the norm of the rows, largest first; the upper triangle with the
-diagonal is the feature vector, 23 * 24 / 2 = 276 numbers for QM7.
+Source: Rupp, Tkatchenko, Mueller, von Lilienfeld, Phys. Rev. Lett. 108, 058301 (2012). A molecule
+has the matrix C_ii = Z_i^2.4 / 2 and C_ij = Z_i Z_j / |R_i - R_j| with distances in Bohr, padded
+with zeros to the size of the largest molecule. Rows and columns are sorted by the norm of the rows,
+largest first. The features are the upper triangle with the diagonal, 276 numbers for QM7.
 """
 
 import io
@@ -46,12 +46,12 @@ def coulomb_matrix(charges: np.ndarray, positions: np.ndarray, size: int = ATOMS
 
 
 def sorted_triangle(C: np.ndarray) -> np.ndarray:
-    """Upper triangles of symmetric matrices whose rows and columns are sorted by norm.
+    """Sort rows and columns of symmetric matrices by norm, and return the upper triangles.
 
     C : ndarray, shape (n, k, k)
 
-    Returns ndarray, shape (n, k (k + 1) / 2). Largest norm first; rows of equal norm keep their
-    order.
+    Returns ndarray, shape (n, k (k + 1) / 2). The largest norm comes first; rows of equal norm
+    stay in their order.
     """
     norms = np.linalg.norm(C, axis=2)
     order = np.argsort(-norms, axis=1, kind="stable")
@@ -64,7 +64,7 @@ def sorted_triangle(C: np.ndarray) -> np.ndarray:
 def read(
     parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str
 ) -> dict[str, PartRows]:
-    """Molecules in the order of the archive's .txt table (file name, energy, ...)."""
+    """Rows of each part, in the order of the archive's .txt table (file name, energy, ...)."""
     return {part: _molecules(*paths) for part, paths in parts.items()}
 
 
@@ -77,18 +77,18 @@ def _molecules(path: Path) -> PartRows:
     tables = [name for name in texts if name.endswith(".txt")]
     if len(tables) != 1:
         raise DataError(f"{path}: {len(tables)} .txt files in it, should be one table of energies")
-    places, energies, matrices = [], [], []
+    locations, energies, matrices = [], [], []
     for number, line in enumerate(texts[tables[0]].splitlines(), start=1):
         if not line.strip():
             continue
-        place = f"{path}:{printable(tables[0])}:{number}"
-        name, energy = _listed(line, place)
+        where = f"{path}:{printable(tables[0])}:{number}"
+        name, energy = _name_and_energy(line, where)
         if name not in texts:
-            raise DataError(f"{place}: {printable(name)} is not in the archive")
-        places.append(place)
+            raise DataError(f"{where}: {printable(name)} is not in the archive")
+        locations.append(where)
         energies.append(energy)
         charges, positions = _geometry(texts[name], f"{path}:{printable(name)}")
-        with np.errstate(all="ignore"):  # coordinates too close or too far apart, refused below
+        with np.errstate(all="ignore"):  # infinite values are refused below
             matrix = coulomb_matrix(charges, positions)
         if not np.all(np.abs(matrix) < FLOAT32_OVERFLOW):
             raise DataError(f"{path}:{printable(name)}: two atoms at the same place, or almost")
@@ -96,7 +96,7 @@ def _molecules(path: Path) -> PartRows:
     if not matrices:
         raise DataError(f"{path}:{printable(tables[0])}: no rows")
     X = sorted_triangle(np.array(matrices))
-    return PartRows(X, np.array(energies), None, places.__getitem__)
+    return PartRows(X, np.array(energies), None, locations.__getitem__)
 
 
 def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
@@ -104,31 +104,31 @@ def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
     return stream.read().decode() if stream is not None else ""
 
 
-def _listed(line: str, place: str) -> tuple[str, float]:
+def _name_and_energy(line: str, where: str) -> tuple[str, float]:
     fields = line.split()
     energy = finite_number(fields[1]) if len(fields) > 1 else np.nan
     if not np.isfinite(energy):
-        raise DataError(f"{place}: {printable(line, 60)!r}, should be a file name and an energy")
+        raise DataError(f"{where}: {printable(line, 60)!r}, should be a file name and an energy")
     return fields[0], energy
 
 
-def _geometry(text: str, place: str) -> tuple[np.ndarray, np.ndarray]:
-    """Charges (atoms,) and positions (atoms, 3) of an xyz file: a number, a comment, the atoms."""
+def _geometry(text: str, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Charges (atoms,) and positions (atoms, 3) of an xyz file: count, comment, lines of atoms."""
     lines = text.splitlines()
     count = lines[0].strip() if lines else ""
     if not re.fullmatch("[0-9]{1,3}", count) or not 1 <= int(count) <= ATOMS:
-        shown = printable(count, 60)
-        raise DataError(f"{place}:1: {shown!r}, should be a number of atoms up to {ATOMS}")
+        text_of_count = printable(count, 60)
+        raise DataError(f"{where}:1: {text_of_count!r}, should be a number of atoms up to {ATOMS}")
     atoms = lines[2 : 2 + int(count)]
     if len(atoms) < int(count):
-        raise DataError(f"{place}:{len(lines)}: ends after {len(atoms)} of {count} atoms")
+        raise DataError(f"{where}:{len(lines)}: ends after {len(atoms)} of {count} atoms")
     charges, positions = [], []
     for number, line in enumerate(atoms, start=3):
         fields = line.split()
         position = [finite_number(text) for text in fields[1:4]]
         if len(position) != 3 or fields[0] not in CHARGES or not np.isfinite(position).all():
             raise DataError(
-                f"{place}:{number}: {printable(line, 60)!r}, should be an element of "
+                f"{where}:{number}: {printable(line, 60)!r}, should be an element of "
                 f"{', '.join(CHARGES)} and three coordinates"
             )
         charges.append(CHARGES[fields[0]])

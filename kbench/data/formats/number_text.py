@@ -1,9 +1,8 @@
 """Numbers and missing values as people write them in tables.
 
-`number` in the package takes what Python and C print. Spreadsheets also write decimal commas,
-thousands separators, currencies and percent signs; `decorated_number` reads them once it is known
-which character separates the decimals. Nothing is guessed field by field: `decimal_of` decides for
-a whole file.
+`number` in the package reads numbers as Python and C print them. Spreadsheets also write decimal
+commas, thousands separators, currencies and percent signs, which `decorated_number` reads.
+`decimal_of` finds the decimal separator of a whole file, not of a single field.
 """
 
 import re
@@ -20,11 +19,11 @@ MISSING = frozenset(
         *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!", "#nv", "#spill!", "#calc!"),
     )
 )
-"""Texts, in lower case, that stand for a missing value or a failed formula, as pandas, R, Weka,
-databases and spreadsheets write it."""
+"""Texts, in lower case, for a missing value or a failed formula, as pandas, R, Weka, databases and
+spreadsheets write them."""
 
 _FAILED_FORMULA = re.compile(r"#[¡¿]?[^\W\d_]{3,9}[!?]|#[^\W\d_]{3}/0!")
-"""`#WERT!`, `#VALEUR!`, `#¡REF!`: what spreadsheets in other languages write."""
+"""A failed formula as spreadsheets in other languages write it: `#WERT!`, `#VALEUR!`, `#¡REF!`."""
 
 DOUBTFUL = frozenset(
     (
@@ -43,7 +42,7 @@ DASHES = frozenset(("-", "--"))
 _PLAIN_GAPS = MISSING_NUMBERS - DASHES
 _SPELLINGS = sorted({f(text) for text in _PLAIN_GAPS for f in (str, str.upper, str.title)})
 NULL_TEXTS = [*_SPELLINGS, "NaN", "-NaN", "<NA>"]
-"""The spellings of missing numbers, given to pyarrow's reader, that no message mentions."""
+"""Spellings of a missing number, without dashes, that pyarrow's reader takes for null."""
 
 TRUTHS = {"true": 1.0, "false": 0.0}
 """The values of the texts, in lower case, that pandas, R and databases write for truth values."""
@@ -56,16 +55,16 @@ TOTALS = re.compile(
     r"mittelwert|durchschnitt|somme|moyenne|totale|somma|media|suma|totaal|итого|合計|总计|合计",
     re.IGNORECASE,
 )
-"""What a spreadsheet's last line begins with if it holds sums or means of the others."""
+"""The text of a spreadsheet's last line if the line holds sums or means of the other lines."""
 
 _CURRENCY = (
     r"(?:[A-Z]{0,3}\$|[€£¥₹₩₽₺₴฿₪₫₦]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|"
     r"HUF|RUB|BRL|MXN|KRW|ZAR|TRY|SGD|HKD|THB|ILS|kr|zł|Kč|Ft|Fr\.|Rs\.?)(?=[-\u2212\s\d)]|$))"
 )
 _ZERO = re.compile(rf"{_CURRENCY}\s*-|-\s*{_CURRENCY}")
-"""`$ -`: zero in spreadsheets' formats for accounts."""
+"""`$ -`, zero in the accounting format of spreadsheets."""
 _ACCOUNT = re.compile(rf"({_CURRENCY})\s*\((.*)\)")
-"""`$ (1.50)`, as the same formats write a negative number."""
+"""`$ (1.50)`, a negative number in the accounting format of spreadsheets."""
 _SPACES = " \u00a0\u202f\u2009'\u2019"
 _MINUS = "\u2212-"  # U+2212, which reports print, and the hyphen
 _DECORATED = {
@@ -86,16 +85,16 @@ _POINT = re.compile(r".*,\d{3}\.\d*\D*|.*,\d{3},\d{3}.*|\D*\d*\.(\d{1,2}|\d{4,})
 
 
 def is_missing(text: str, *, numeric: bool = False) -> bool:
-    """Whether a field stands for a missing value; `numeric` : in a column of numbers."""
+    """Whether a field stands for a missing value; numeric : whether its column holds numbers."""
     if text.strip().lower() in (MISSING_NUMBERS if numeric else MISSING):
         return True
     return text.startswith("#") and _FAILED_FORMULA.fullmatch(text) is not None
 
 
 def labels_of(texts: Iterable[str]) -> set[str]:
-    """The texts of a column of targets that are labels, not missing.
+    """The target texts that are not missing.
 
-    Where all others are numbers, `None`, `-` and the like are missing, too.
+    If all others are numbers, the texts of `MISSING_NUMBERS` are missing, too.
     """
     labels = {text for text in texts if not is_missing(text)}
     numbers = {text for text in labels if not is_missing(text, numeric=True)}
@@ -103,7 +102,7 @@ def labels_of(texts: Iterable[str]) -> set[str]:
 
 
 def one_spelling(labels: set[str]) -> set[str]:
-    """The labels of a target; `TRUE` and `True` are one if all are truth values, as in pandas."""
+    """The labels; if all are truth values, `TRUE` and `True` become one label, as in pandas."""
     if {text.lower() for text in labels} <= TRUTHS.keys() and len(labels) > len(TRUTHS):
         return {text.title() for text in labels}
     return labels
@@ -111,17 +110,17 @@ def one_spelling(labels: set[str]) -> set[str]:
 
 def first_confusable_pair(texts: Iterable[str]) -> list[str]:
     """Two texts that differ only in case, blanks, hidden characters, zeros or a last point."""
-    first: dict[str, str] = {}
+    text_of_key: dict[str, str] = {}
     for text in sorted(texts):
         value = number(text)
         key = repr(value)
-        if value is None or not abs(value) < 2.0**53:  # from where on float64 merges whole numbers
+        if value is None or not abs(value) < 2.0**53:  # float64 merges whole numbers above 2^53
             plain = unicodedata.normalize("NFKC", text).casefold()
-            shown = plain if plain.isprintable() else "".join(filter(str.isprintable, plain))
-            key = shown.replace(" ", "").rstrip(".")
-        other = first.setdefault(key, text)
-        if other != text:
-            return [other, text]
+            visible = plain if plain.isprintable() else "".join(filter(str.isprintable, plain))
+            key = visible.replace(" ", "").rstrip(".")
+        earlier = text_of_key.setdefault(key, text)
+        if earlier != text:
+            return [earlier, text]
     return []
 
 
@@ -130,7 +129,7 @@ def decorated_number(text: str, decimal: str) -> float | None:
 
     decimal : {".", ","}. The character before the decimals; the other one may separate thousands.
 
-    A percentage keeps its figure: `12 %` is 12. `$ -` is zero.
+    The percent sign is dropped: `12 %` is 12. `$ -` is zero.
     """
     if _ZERO.fullmatch(text.strip()):
         return 0.0
@@ -138,12 +137,12 @@ def decorated_number(text: str, decimal: str) -> float | None:
     if match is None or not (match["whole"] or match["fraction"]):
         return None
     signs = [sign for sign in (match["sign"], match["sign2"], match["sign3"]) if sign]
-    # SAP writes the sign at the end. Without decimals `2-` is rather a grade, `5.-` a price.
+    # SAP writes the sign at the end. But `2-` without decimals is usually a grade, `5.-` a price.
     if len(signs) > 1 or (match["sign3"] and not match["fraction"]):
         return None
-    whole = re.sub(r"[^0-9]", "", match["whole"]) or "0"
+    integer_digits = re.sub(r"[^0-9]", "", match["whole"]) or "0"
     power = (match["power"] or "").replace("\u2212", "-")
-    value = float(f"{whole}.{match['fraction'] or '0'}{power}")
+    value = float(f"{integer_digits}.{match['fraction'] or '0'}{power}")
     negative = bool(match["negative"]) != (signs not in ([], ["+"]))
     return -value if negative else value
 
@@ -178,7 +177,7 @@ _TIME = re.compile(
 
 
 def text_target(text: str, name: str) -> str:
-    """The sentence that refuses a text as target of a regression; name : of the column."""
+    """The error message for a text as target of a regression; name : the target's column."""
     cause = almost_a_number(text, name)
     return (
         f"target {name!r} is {printable(text, 60)!r}, should be a number, as dataset.task is "
@@ -187,17 +186,15 @@ def text_target(text: str, name: str) -> str:
 
 
 def almost_a_number(text: str, name: str) -> str | None:
-    """What a field holds that a program would print for a number, and how pandas makes it one.
+    """A message that explains a field that is nearly a number, with the remedy; name : the column.
 
-    name : The column
-
-    Returns None if the field holds nothing that is almost a number.
+    Returns None for other fields.
     """
     column = f"frame[{printable(name)!r}]"
-    alone = "the number should stand alone"
-    if "," not in text:  # which may be decimals or thousands
+    remedy = "the number should stand alone"
+    if "," not in text:  # a comma may separate decimals or thousands
         pattern = "([-+]?[.0-9]+(?:[eE][-+]?[0-9]+)?)"
-        alone += f": in pandas, `{column}.str.extract('{pattern}')[0].astype(float)`"
+        remedy += f": in pandas, `{column}.str.extract('{pattern}')[0].astype(float)`"
     if _HIDDEN.search(text) and number(_HIDDEN.sub("", text).strip()) is not None:
         return (
             f"hidden characters do not belong to it: in pandas, `{column}.map(lambda text: "
@@ -216,7 +213,7 @@ def almost_a_number(text: str, name: str) -> str | None:
     if len(text) > 2 and text[0] == text[-1] == "'":
         return "single quotes are part of a field: `tr \\' '\"' < FILE` makes them double"
     if _UNCERTAIN.fullmatch(text):
-        return f"an uncertainty belongs in a column of its own, {alone}"
+        return f"an uncertainty belongs in a column of its own, {remedy}"
     if _DATE.fullmatch(text):
         return date_remedy(name, day_first=_DAY_FIRST.fullmatch(text) is not None)
     if _TIME.fullmatch(text):
@@ -227,20 +224,20 @@ def almost_a_number(text: str, name: str) -> str | None:
         return "a line of sums is not a row: `sed '$d' FILE` leaves the last line out"
     unit = _WITH_UNIT.fullmatch(text)
     if unit:
-        return f"if {unit[1] + (unit[2] or '')!r} is the unit of all rows, {alone}"
+        return f"if {unit[1] + (unit[2] or '')!r} is the unit of all rows, {remedy}"
     return None
 
 
 def date_remedy(name: str, *, day_first: bool = False) -> str:
     """How pandas makes numbers of a column of dates."""
-    # Offsets differ between summer and winter; without utc pandas refuses such a column.
-    how = "dayfirst=True, utc=True" if day_first else "utc=True"
-    dates = f"pandas.to_datetime(frame[{printable(name)!r}], {how})"
+    # Without utc, pandas refuses a column whose time offsets differ between summer and winter.
+    options = "dayfirst=True, utc=True" if day_first else "utc=True"
+    dates = f"pandas.to_datetime(frame[{printable(name)!r}], {options})"
     return f"these are dates: in pandas, `{dates}.astype('int64')` makes numbers of them"
 
 
 def time_remedy(name: str, *, minutes: bool = False) -> str:
-    """How pandas makes numbers of a column of times; `minutes` : they are without seconds."""
+    """How pandas makes numbers of a column of times; minutes : whether times lack seconds."""
     column = f"frame[{printable(name)!r}]{' + ' + repr(':00') if minutes else ''}"
     return (
         f"these are times: in pandas, `pandas.to_timedelta({column}).dt.total_seconds()` makes "
@@ -249,38 +246,37 @@ def time_remedy(name: str, *, minutes: bool = False) -> str:
 
 
 def has_decimals(text: str) -> bool:
-    """Whether a plain number has decimals after its point: `0.5` has, in `1.234` they may be
-    thousands."""
+    """Whether a point in a plain number must precede decimals, as in `0.5`, unlike in `1.234`."""
     return _POINT.fullmatch(text) is not None
 
 
 def decimal_of(
-    texts: Iterable[str], delimiter: str, *, pointed: bool, known: str | None = None
+    texts: Iterable[str], delimiter: str, *, pointed: bool, default: str | None = None
 ) -> str:
-    """Return the decimal separator of a file, judged by its fields that are not plain numbers.
+    """Return the decimal separator that the decorated numbers `texts` of a file show.
 
     pointed : Whether a plain number of the file has decimals after a point.
-    known : The decimal separator that the other files of its data set show.
+    default : The decimal separator in other files of the data set.
 
-    `1,5` and `1.234,5` show a comma, `1,234.5` and `1,234,567` a point. If all fields are like
-    `1,234`, it is a point with `pointed` numbers, else what is known, else a point in a file with
-    commas between the fields, and a comma in others.
+    `1,5` and `1.234,5` show a comma, `1,234.5` and `1,234,567` show a point. If all texts are like
+    `1,234`, it is a point if `pointed`, else `default`, else a point if the delimiter is a
+    comma, else a comma.
     """
     comma = point = False
     for text in texts:
-        whole = _BETWEEN_DIGITS.sub("", text.strip())
-        comma |= _COMMA.fullmatch(whole) is not None
-        point |= _POINT.fullmatch(whole) is not None
+        ungrouped = _BETWEEN_DIGITS.sub("", text.strip())
+        comma |= _COMMA.fullmatch(ungrouped) is not None
+        point |= _POINT.fullmatch(ungrouped) is not None
     if comma != point:
         return "," if comma else "."
-    return "." if point or pointed else known or ("." if delimiter == "," else ",")
+    return "." if point or pointed else default or ("." if delimiter == "," else ",")
 
 
 def plain_or_decorated(text: str, decimal: str) -> float | None:
     """The number that a field of a column with decorated numbers holds; None for other texts.
 
-    Where a comma separates the decimals, `0.455` is not a number: its point would separate
-    thousands behind a leading zero.
+    If a comma precedes the decimals, `0.455` is not a number, because its point would separate
+    thousands after a leading zero.
     """
     value = decorated_number(text, decimal)
     if value is None and not (decimal == "," and "." in text):

@@ -1,6 +1,6 @@
-"""Reader of Parquet tables: texts and dictionaries are categories, other columns numbers.
+"""Reader of Parquet tables: texts and dictionaries are categories, other columns are numbers.
 
-The index that pandas stores beside the columns, and names in the file's metadata, is left out.
+pandas' index, which the file's metadata name, is left out.
 """
 
 import json
@@ -18,8 +18,9 @@ from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 _MAGIC = b"PAR1"
-_BATCH_VALUES = 1 << 18  # values decoded at a time: 2 MiB in float64; set by hand
-_BUFFER_BYTES = 1 << 16  # bytes of a column that are read at a time; set by hand
+# More values or bytes at a time need more memory, fewer cost more calls. Set by hand.
+_BATCH_VALUES = 1 << 18  # values decoded at a time: 2 MiB in float64
+_BUFFER_BYTES = 1 << 16  # bytes of a column that are read at a time
 
 
 def read(
@@ -44,28 +45,29 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
     with parsing(path, "a Parquet file"):
         with open(path, "rb") as raw:
             plain = raw.read(len(_MAGIC)) == _MAGIC
-        # With pyarrow's defaults a row group, which may be the whole file, is read at once.
-        opened = parquet.ParquetFile(
+        # By default pyarrow would read a row group, which may be the whole file, at once.
+        source = parquet.ParquetFile(
             path if plain else pa.BufferReader(read_bytes(path)),
             buffer_size=_BUFFER_BYTES,
             pre_buffer=False,
         )
-        with opened:
-            names = [normalize("NFC", name) for name in opened.schema_arrow.names]
-            least = 2 if options.known is None else 1  # later rows need no target
-            if len(names) < least or len(set(names)) < len(names):
-                twice = [name for name, n in Counter(names).items() if n > 1]
-                fault = f"two columns {twice[0]!r}" if twice else f"{len(names)} columns"
+        with source:
+            names = [normalize("NFC", name) for name in source.schema_arrow.names]
+            min_columns = 2 if options.known is None else 1  # later rows need no target
+            if len(names) < min_columns or len(set(names)) < len(names):
+                repeated = [name for name, n in Counter(names).items() if n > 1]
+                fault = f"two columns {repeated[0]!r}" if repeated else f"{len(names)} columns"
                 raise DataError(f"{path}: {fault}, should be two at least, of different names")
-            roles = roles_of(names, options, path, _index(opened.schema_arrow.metadata, names))
+            index = _index_columns(source.schema_arrow.metadata, names)
+            roles = roles_of(names, options, path, index)
             rows = max(1, _BATCH_VALUES // max(1, len(names)))
-            # An iterator over all groups would keep the pages of those that it has read.
-            for group in range(opened.num_row_groups):
-                for batch in opened.iter_batches(rows, row_groups=[group], use_threads=False):
+            # An iterator over all groups would keep the pages of all groups in memory.
+            for group in range(source.num_row_groups):
+                for batch in source.iter_batches(rows, row_groups=[group], use_threads=False):
                     if batch.num_rows:
                         table = pa.Table.from_batches([batch]).rename_columns(names)
                         where = row_of(path, n, chunk)
-                        arrays = columns(_kept(table, roles, path, options), path)
+                        arrays = columns(_used_columns(table, roles, path, options), path)
                         texts = (name for name, column in arrays.items() if column.categories)
                         options.typed_texts.update(texts)
                         options.note_plain(arrays)
@@ -75,25 +77,25 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
         raise DataError(f"{path}: no rows")
 
 
-def _index(metadata: Mapping[bytes, bytes] | None, names: list[str]) -> list[str]:
-    """The columns that are pandas' index; none if it only counts the rows and is not stored."""
+def _index_columns(metadata: Mapping[bytes, bytes] | None, names: list[str]) -> list[str]:
+    """The columns that are pandas' index; empty if the index is not stored as a column."""
     try:
-        stored = json.loads((metadata or {})[b"pandas"])["index_columns"]
-        index = {normalize("NFC", name) for name in stored if isinstance(name, str)}
+        index_names = json.loads((metadata or {})[b"pandas"])["index_columns"]
+        index = {normalize("NFC", name) for name in index_names if isinstance(name, str)}
         return [name for name in names if name in index]
     except (KeyError, TypeError, ValueError):
         return []
 
 
-def _kept(table: Any, roles: Roles, path: Path, options: Options) -> Any:
-    """The table without dropped columns; categories and groups as texts, also without any value."""
+def _used_columns(table: Any, roles: Roles, path: Path, options: Options) -> Any:
+    """The table without dropped columns, with categories, groups and empty typed texts as texts."""
     table = table.drop_columns(sorted(roles.dropped))
     texts = roles.texts | ({roles.group} if roles.group is not None else set())
-    typed = options.typed_texts & {*table.column_names}
-    empty = {name for name in typed if table.column(name).null_count == table.num_rows}
+    typed_texts = options.typed_texts & {*table.column_names}
+    empty = {name for name in typed_texts if table.column(name).null_count == table.num_rows}
     for name in sorted(texts | empty):
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, _as_texts(table.column(name), name, path))
+        index = table.column_names.index(name)
+        table = table.set_column(index, name, _as_texts(table.column(name), name, path))
     return table
 
 

@@ -1,4 +1,4 @@
-"""Columns of tables: what a config calls them, and what they are for.
+"""Columns of tables: the names that a config gives them, and the role of each.
 
 The readers of CSV, Parquet and ARFF make `Table`s, each of a piece of a file;
 `kbench.data.formats.coding` makes features of them.
@@ -42,8 +42,8 @@ class Column(NamedTuple):
     def of_texts(cls, codes: np.ndarray, texts: Sequence[str]) -> "Column":
         """The column whose row i holds `texts[codes[i]]`; equal texts become one category."""
         categories = tuple(dict.fromkeys(texts))
-        place = {text: k for k, text in enumerate(categories)}
-        lookup = np.array([place[text] for text in texts], dtype=np.int32)
+        index_of = {text: k for k, text in enumerate(categories)}
+        lookup = np.array([index_of[text] for text in texts], dtype=np.int32)
         return cls(lookup[codes] if lookup.size else codes.astype(np.int32), categories)
 
 
@@ -66,8 +66,8 @@ class Table:
 
     def without_features(self) -> "Table":
         """The table with its target and groups alone."""
-        kept = {n: c for n, c in self.columns.items() if n in (self.target, self.group)}
-        return replace(self, columns=kept)
+        columns = {n: c for n, c in self.columns.items() if n in (self.target, self.group)}
+        return replace(self, columns=columns)
 
 
 @dataclass
@@ -79,25 +79,25 @@ class Options:
     # `missing` and `missing_target`, see `kbench.data.formats.read`.
     source: Mapping[str, Any] = field(default_factory=dict)
     text_target: bool = True  # Whether the target may be texts
-    # The target of the first file, and so of all files, where the config names none.
+    # Target column of the first file, which all files must have; None until that file is read.
     target: str | None = None
     # What readers assumed or left out, each sentence once.
     notes: list[str] = field(default_factory=list)
-    # Columns of texts that were found by their content (`categorical: auto`).
+    # Columns that hold texts (`categorical: auto`).
     texts: set[str] = field(default_factory=set)
     # Whether there are several files; only one of them needs to have a column that is dropped.
     several: bool = False
-    absent: set[str] = field(default_factory=set)  # Texts that have stood for a missing target
+    absent: set[str] = field(default_factory=set)  # Texts that stood for a missing target
     # The currency and percent signs beside the numbers of each column, "" for none; for later rows
     # also the signs in the training files.
     marks: dict[str, set[str]] = field(default_factory=dict)
-    # The character before the decimals that a file of text shows, and so of all files.
+    # The character before the decimals in all files, once a file of text has shown it.
     decimal: str | None = None
-    # What `columns.drop` names and a file has had.
+    # Entries of `columns.drop` that a file had.
     dropped: set[str | float] = field(default_factory=set)
     # Columns that number or name the rows and are left out.
     index: set[str] = field(default_factory=set)
-    # Columns of numbers in which a dash is read as a missing one.
+    # Columns of numbers in which a dash is read as a missing number.
     dashes: set[str] = field(default_factory=set)
     # Columns that a file types as texts: a later file without a value there gives them no type.
     typed_texts: set[str] = field(default_factory=set)
@@ -106,8 +106,8 @@ class Options:
         if self.known is not None:
             self.decimal = self.known.get("decimal")
         if self.known is not None and "marks" in self.known:
-            known = self.known["marks"]
-            self.marks = {name: {*known.get(name, [""])} for name in self.known["columns"]}
+            training_marks = self.known["marks"]
+            self.marks = {name: {*training_marks.get(name, [""])} for name in self.known["columns"]}
 
     @property
     def auto(self) -> bool:
@@ -115,41 +115,41 @@ class Options:
         return self.columns.get("categorical") == "auto"
 
     def note(self, sentence: str) -> None:
-        """Record what was assumed, unless it has been recorded."""
+        """Record what was assumed, once."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     def note_marks(self, name: str, marks: Iterable[str]) -> None:
-        """Say that the numbers of a column have different signs beside them, if they have.
+        """Say so if the numbers of a column have different currency or percent signs beside them.
 
-        marks : "" for none; of all numbers but zeros, which need none.
+        marks : The signs beside the numbers other than 0; "" for none.
         """
-        known = self.marks.setdefault(name, set())
-        before = len(known)
-        known.update(marks)
-        if before < len(known) > 1:
-            shown = " and ".join(repr(mark) if mark else "nothing" for mark in sorted(known))
+        signs = self.marks.setdefault(name, set())
+        before = len(signs)
+        signs.update(marks)
+        if before < len(signs) > 1:
+            signs_text = " and ".join(repr(mark) if mark else "nothing" for mark in sorted(signs))
             about = f"the numbers in the column {printable(name)!r} have "
             self.notes[:] = [note for note in self.notes if not note.startswith(about)]
-            self.note(f"{about}{shown} beside them: they are read as of one unit")
+            self.note(f"{about}{signs_text} beside them: they are read as of one unit")
 
     def note_dashes(self, name: str, texts: Iterable[str]) -> None:
         """Say how a dash among the numbers of a column is read."""
         stripped = {text.strip() for text in texts}
         if dashes := stripped & DASHES:
             self.dashes.add(name)
-            shown = f"in the column {printable(name)!r} {min(dashes)!r} is a missing number"
-            self.note(f"{shown}; {_DASH_REMEDY}")
+            reading = f"in the column {printable(name)!r} {min(dashes)!r} is a missing number"
+            self.note(f"{reading}; {_DASH_REMEDY}")
 
     def note_plain(self, arrays: Mapping[str, Column]) -> None:
-        """Say which columns have numbers without the sign that other numbers of theirs have."""
+        """Say which columns have a sign beside some of their numbers and none beside others."""
         for name, column in arrays.items():
             if column.categories is None and "" not in self.marks.get(name, ()):
                 self.note_marks(name, [""] * bool(np.nan_to_num(column.values).any()))
 
 
 class Roles(NamedTuple):
-    """What the columns of a file are for; `texts` : those whose texts are categories."""
+    """Roles of the columns of a file; `texts` : columns whose texts are categories."""
 
     target: str | None
     group: str | None
@@ -157,44 +157,44 @@ class Roles(NamedTuple):
     dropped: frozenset[str]
 
 
-def matching(names: Sequence[str], wanted: str | float) -> str | None:
+def matching(names: Sequence[str], column: str | float) -> str | None:
     """The column of this name, which a config may hold as a number or truth value: `2020`, `yes`.
 
-    Blanks around a name do not count, and an accent may be a separate character, as macOS writes
-    it. None if no column has the name, or several have it.
+    Blanks around a name do not count, and an accent may be a separate character, as in macOS.
+    None if no column has the name, or several have it.
     """
-    if str(wanted) in names:
-        return str(wanted)
-    if isinstance(wanted, str):
-        matches = [name for name in names if _plain(name) == _plain(wanted)]
-    elif isinstance(wanted, bool):
-        spelt = ("true", "yes", "on") if wanted else ("false", "no", "off")
+    if str(column) in names:
+        return str(column)
+    if isinstance(column, str):
+        matches = [name for name in names if _normalize(name) == _normalize(column)]
+    elif isinstance(column, bool):
+        spelt = ("true", "yes", "on") if column else ("false", "no", "off")
         matches = [name for name in names if name.lower() in spelt]
     else:
-        matches = [name for name in names if number(name) == wanted]
+        matches = [name for name in names if number(name) == column]
     return matches[0] if len(matches) == 1 else None
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     return unicodedata.normalize("NFC", name).strip()
 
 
-def choose(names: list[str], wanted: str | float, key: str, path: Path) -> str:
-    """The column that a config names, by name or else by position: 1 is the first, -1 the last."""
-    name = matching(names, wanted)
+def choose(names: list[str], column: str | float, key: str, path: Path) -> str:
+    """The column of this name, or else at this position: 1 is the first, -1 the last."""
+    name = matching(names, column)
     if name is not None:
         return name
-    if isinstance(wanted, int) and not isinstance(wanted, bool):
-        if 1 <= abs(wanted) <= len(names):
-            return names[wanted - 1 if wanted > 0 else wanted]
+    if isinstance(column, int) and not isinstance(column, bool):
+        if 1 <= abs(column) <= len(names):
+            return names[column - 1 if column > 0 else column]
         raise DataError(
-            f"{path}:1: dataset.source.columns.{key} is column {wanted}, there are {len(names)}"
+            f"{path}:1: dataset.source.columns.{key} is column {column}, there are {len(names)}"
             f" and none of that name"
         )
-    shown = str(wanted)
-    hint = nearest(shown, map(printable, names)) or f"; there are {listed(names)}"
+    text = str(column)
+    hint = nearest(text, map(printable, names)) or f"; there are {listed(names)}"
     raise DataError(
-        f"{path}:1: no column '{printable(shown)}', which dataset.source.columns.{key} names{hint}"
+        f"{path}:1: no column '{printable(text)}', which dataset.source.columns.{key} names{hint}"
     )
 
 
@@ -203,35 +203,35 @@ UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 
 
 def _index_names(names: Sequence[str]) -> set[str]:
-    """Columns that pandas or R wrote for the index, by their names: the first ones without one.
+    """The columns that pandas or R wrote for the index: the leading ones without a name.
 
     pandas reads such a column as `Unnamed: 0` and writes it under this name, R's readr as `...1`.
     """
-    named = next((k for k, name in enumerate(names) if not UNNAMED.fullmatch(name)), 0)
-    return {*names[:named], *(name for name in names if _INDEX_NAME.fullmatch(name))}
+    n_unnamed = next((k for k, name in enumerate(names) if not UNNAMED.fullmatch(name)), 0)
+    return {*names[:n_unnamed], *(name for name in names if _INDEX_NAME.fullmatch(name))}
 
 
 def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str] = ()) -> Roles:
-    """The role of each column, by the config; of later rows, by the columns of the training file.
+    """The role of each column by the config; for later rows, by the columns of the training file.
 
-    index : Columns that number or name the rows, beside those whose names say so. They are left out
-        unless the config names them.
+    index : Columns that number or name the rows although their names do not say so. Index columns
+        are left out unless the config names them.
     """
     columns, known = options.columns, options.known
     index = {*index, *_index_names(names)}
-    named = columns.get("categorical") or []
-    texts = [] if options.auto else [choose(names, w, "categorical", path) for w in named]
-    dropped = _dropped(names, options, path)
+    keys = columns.get("categorical") or []
+    texts = [] if options.auto else [choose(names, w, "categorical", path) for w in keys]
+    dropped = _dropped_columns(names, options, path)
     if known is not None:
-        lacking = next((name for name in known["columns"] if name not in names), None)
-        if lacking is not None:
-            hint = nearest(lacking, map(printable, names)) or f"; there are {listed(names)}"
+        missing_name = next((name for name in known["columns"] if name not in names), None)
+        if missing_name is not None:
+            hint = nearest(missing_name, map(printable, names)) or f"; there are {listed(names)}"
             if names == [str(k + 1) for k in range(len(names))]:
                 hint = (
                     "; the file has no header, dataset.source.columns.names=[NAME, ...] names its "
                     "columns in order"
                 )
-            raise DataError(f"{path}:1: no column {lacking!r}, the training file had it{hint}")
+            raise DataError(f"{path}:1: no column {missing_name!r}, the training file had it{hint}")
         if needed := sorted(dropped & set(known["columns"])):
             raise DataError(
                 f"{path}:1: dataset.source.columns.drop names {needed[0]!r}, a feature of the model"
@@ -262,8 +262,8 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         left_out = index
         categorical = options.texts
         if target is None and options.target is None:
-            left = [n for n in names if n not in dropped | left_out and n != group]
-            options.target = left[-1] if left else names[-1]
+            features_and_target = [n for n in names if n not in dropped | left_out and n != group]
+            options.target = features_and_target[-1] if features_and_target else names[-1]
         if target is None:
             target = options.target
             if target not in names:
@@ -282,27 +282,29 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     if target is not None and target == group:
         raise DataError(f"{path}:1: column {target!r} is the target and the group, should be one")
     dropped = (dropped | left_out) - {target, group}
-    both = frozenset(texts) | (categorical if options.auto or known is not None else frozenset())
-    return Roles(target, group, frozenset(both) - dropped - {target, group}, frozenset(dropped))
+    if options.auto or known is not None:
+        texts = [*texts, *categorical]
+    return Roles(target, group, frozenset(texts) - dropped - {target, group}, frozenset(dropped))
 
 
-def _dropped(names: list[str], options: Options, path: Path) -> set[str]:
-    """The columns that the config leaves out, of those that this file has."""
+def _dropped_columns(names: list[str], options: Options, path: Path) -> set[str]:
+    """The columns of this file that the config leaves out."""
     dropped = set()
-    for wanted in options.columns.get("drop") or []:
-        whole = not options.several and options.known is None  # later rows may lack such a column
-        if whole or isinstance(wanted, int) or matching(names, wanted) is not None:
-            dropped.add(choose(names, wanted, "drop", path))
-            options.dropped.add(wanted)
+    for column in options.columns.get("drop") or []:
+        # One of several files, and later rows, may lack such a column.
+        must_exist = not options.several and options.known is None
+        if must_exist or isinstance(column, int) or matching(names, column) is not None:
+            dropped.add(choose(names, column, "drop", path))
+            options.dropped.add(column)
     return dropped
 
 
 def require_dropped(options: Options, path: Path) -> None:
-    """Refuse a name in `columns.drop` that none of several files has had; path : the first file."""
-    for wanted in options.columns.get("drop") or []:
-        if wanted not in options.dropped:
+    """Refuse a name in `columns.drop` that no file had; path : the first file."""
+    for column in options.columns.get("drop") or []:
+        if column not in options.dropped:
             raise DataError(
-                f"{path}:1: no column {str(wanted)!r} here nor in the other files, which "
+                f"{path}:1: no column {str(column)!r} here nor in the other files, which "
                 "dataset.source.columns.drop names"
             )
 
@@ -317,10 +319,10 @@ def checked_table(
 ) -> Table:
     """The table of these columns, without the rows that lack a target if such rows are left out.
 
-    Nothing is learned of those rows or required from them: a spreadsheet's blank rows are such.
+    Rows that are left out, such as a spreadsheet's blank rows, may hold anything.
 
-    path, arrays, roles : The file, its columns without the dropped ones, and what they are for
-    n, where : As of `Table`
+    path, arrays, roles : The file, its columns without the dropped ones, and their roles
+    n, where : As in `Table`
 
     Raises DataError: a number is missing that may not be, or is infinite or too large for float32.
     """
@@ -346,14 +348,14 @@ def _missing(column: Column) -> np.ndarray:
     """(n,) bool: which values are missing."""
     if column.categories is None:
         return np.isnan(column.values)
-    # One entry more than categories, because a column without rows has no category.
+    # One entry is added, because a column without rows has no category.
     gaps = np.array([*map(is_missing, column.categories), False])
     missing: np.ndarray = gaps[column.values]
     return missing
 
 
-def _kept_row(where: Callable[[int], str], kept: np.ndarray, row: int) -> str:
-    return where(int(kept[row]))
+def _kept_row(where: Callable[[int], str], rows_in_table: np.ndarray, row: int) -> str:
+    return where(int(rows_in_table[row]))
 
 
 def _require_numbers(
@@ -366,10 +368,10 @@ def _require_numbers(
         values = column.values
         if column.categories is not None or name == target:
             continue
-        odd = ~(np.abs(values) < FLOAT32_OVERFLOW)
+        wrong = ~(np.abs(values) < FLOAT32_OVERFLOW)
         if allowed:
-            odd &= ~np.isnan(values)
-        row = int(np.argmax(odd)) if odd.any() else len(values)
+            wrong &= ~np.isnan(values)
+        row = int(np.argmax(wrong)) if wrong.any() else len(values)
         if row < (len(values) if first is None else first[0]):
             first = row, name, float(values[row])
     if first is None:
@@ -389,12 +391,12 @@ def is_number(text: str) -> bool:
 
 
 def shown_number(text: str) -> bool:
-    """Whether a text is a number, also as people write it, such as `1,5` and `$ 1.50`."""
+    """Whether a text is a number, plain or as people write it: `1,5`, `$ 1.50`."""
     return is_number(text) or any(decorated_number(text, mark) is not None for mark in ".,")
 
 
 def require_same_columns(table: Table, first: Table) -> None:
-    """Refuse a table of other columns, or of other types, than the first one of its data set."""
+    """Refuse a table whose columns differ from the first table's in name or type."""
     for name in first.columns:
         if name not in table.columns:
             remedy = f"{dropping(name)} leaves it out"
@@ -405,13 +407,13 @@ def require_same_columns(table: Table, first: Table) -> None:
                 f"{table.path}:1: no column {name!r}{nearest(name, others)}, {first.path} has it; "
                 f"{remedy}"
             )
-        ours, theirs = table.columns[name].categories, first.columns[name].categories
-        if (ours is None) != (theirs is None):
+        had, texts = table.columns[name].categories, first.columns[name].categories
+        if (had is None) != (texts is None):
             remedy = (
                 f"; dataset.source.columns.categorical={hydra_value([name])} reads texts in both"
             )
             raise DataError(
-                f"{table.path}: column {name!r} holds {'numbers' if ours is None else 'texts'}, "
+                f"{table.path}: column {name!r} holds {'numbers' if had is None else 'texts'}, "
                 f"in {first.path} it does not{remedy * (name != first.target)}"
             )
     for name in table.columns:
@@ -423,7 +425,7 @@ def require_same_columns(table: Table, first: Table) -> None:
 
 
 def require_layout(table: Table, layout: ColumnLayout) -> None:
-    """Refuse a table without the columns that a model was trained on, in any order."""
+    """Refuse a table in which a column has another type than in the training file."""
     for name, categories in layout["columns"].items():
         if bool(categories) != bool(table.columns[name].categories):
             had, has = ("texts", "numbers") if categories else ("numbers", "texts")
@@ -433,7 +435,7 @@ def require_layout(table: Table, layout: ColumnLayout) -> None:
 
 
 def place_of_row(tables: list[Table]) -> Callable[[int], str]:
-    """File and line of a row of several tables, by its number in all of them."""
+    """A function from a row's number in the concatenated tables to its file and line."""
     return partial(_locate, [(t.n, t.where) for t in tables])
 
 
@@ -457,7 +459,7 @@ def stack_pieces(pieces: list[Any]) -> Any:
 
 
 def strange_texts(tables: list[Table], y: np.ndarray) -> list[str]:
-    """The texts of the targets that are unknown, NaN in y : (n,), though they are not missing."""
+    """The target texts, other than missing ones, of the rows where y : (n,) is NaN (unknown)."""
     texts: set[str] = set()
     start = 0
     for table in tables:
