@@ -1,4 +1,4 @@
-"""Data sets: raw files are located or fetched, read strictly, prepared once and memory-mapped.
+"""Data sets: locate or fetch raw files, read them strictly, prepare arrays once, and map them.
 
 >>> from kbench.data import Folders, open_prepared, prepare
 >>> data = open_prepared(prepare(config, Folders.from_environment()))  # doctest: +SKIP

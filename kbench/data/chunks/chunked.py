@@ -1,4 +1,4 @@
-"""Files and generators as rows in chunks, an input of the estimators that can learn out of core."""
+"""Make `ChunkedRows`, the input of estimators that learn out of core, of files and generators."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from kbench.chunked import Block, ChunkedRows
 from kbench.data.chunks.stream import pieces, read_options, require_readable, surveyed
 from kbench.data.sources import generators
 
-# LIBSVM rows of up to this many columns become dense rows, as `storage: auto` has it.
+# Number of columns up to which LIBSVM rows become dense, as DENSE_COLUMNS of `storage: auto`.
 _DENSE_COLUMNS = 1024
 
 
@@ -23,38 +23,38 @@ def chunked_files(
     zero_based: bool | str = "auto",
     **options: Any,
 ) -> ChunkedRows:
-    """Rows of files, which are read again at every pass.
+    """Rows of files, which are read again in every pass.
 
     Parameters
     ----------
     *paths, format, n_features, columns, task, zero_based
-        As in `kbench.data.chunks`. LIBSVM files without `n_features` are read once more, for the
-        number of columns; with it a fit reads the files twice, to survey the rows and to sort them.
+        As in `kbench.data.chunks`. A fit reads the files twice, to survey the rows and to sort
+        them, and LIBSVM files without `n_features` a third time, for the number of columns.
     **options
         `classes`, `memory_mb` and `scratch` of `ChunkedRows`.
 
     Returns
     -------
     ChunkedRows
-        float32, dense up to 1,024 columns, otherwise CSR as the files have it.
+        float32, dense up to 1,024 columns, otherwise CSR if the files are sparse.
 
     Raises
     ------
     ConfigError, DataError
-        As `kbench.data.chunks`, when the rows are read; a file with other columns than the first.
+        As in `kbench.data.chunks`, when the rows are read; or the columns of two files differ.
     """
     files = [Path(path) for path in paths]
     require_readable(format, files)
-    known = read_options(n_features, columns, task, zero_based)
+    checked_options = read_options(n_features, columns, task, zero_based)
     if format != "libsvm":
-        n_features = int(next(pieces(format, files, 1, known))[0].shape[1])
+        n_features = int(next(pieces(format, files, 1, checked_options))[0].shape[1])
     elif n_features is None:
-        known = surveyed(files, known)
-        n_features = int(known["n_features"])
+        checked_options = surveyed(files, checked_options)
+        n_features = int(checked_options["n_features"])
     dense = n_features <= _DENSE_COLUMNS
 
     def read(rows: int) -> Iterator[Block]:
-        for X, y, place in pieces(format, files, rows, known):
+        for X, y, place in pieces(format, files, rows, checked_options):
             yield Block(X if isinstance(X, np.ndarray) or not dense else X.toarray(), y, place)
 
     return ChunkedRows(read, n_features=n_features, **options)
@@ -70,13 +70,13 @@ def chunked_generator(
     noise: float = 0.05,
     **options: Any,
 ) -> ChunkedRows:
-    """The first n rows of a generated data set, made again at every pass.
+    """The first n rows of a generated data set, which are generated again in every pass.
 
     Parameters
     ----------
     name : {"covtype_like", "noisy_function"}
     n, d : int
-        Rows and features.
+        Numbers of rows and features.
     part : {"train", "test"}
         Rows of different parts are independent.
     seed, noise

@@ -1,1 +1,1 @@
-"""The config of a data set: its keys, its check, and what a user's own file says of itself."""
+"""The config of a data set: keys, checks, and keys that follow from a user's own file."""

@@ -1,8 +1,8 @@
 """The config of a data set: its variants, its check, and the keys that change the arrays.
 
-A variant is the form in which one paper uses the data: a named set of keys that replace the data
-set's. If a variant is chosen, its keys win; `dataset.variants.<variant>.<key>=...` changes
-one of them. `kbench.data.configs.keys` lists all keys.
+A variant is the form in which one paper uses the data: a named set of keys that override the keys
+of the data set. `dataset.variants.<variant>.<key>=...` changes a key of a variant.
+`kbench.data.configs.keys` lists all keys.
 """
 
 import copy
@@ -34,13 +34,13 @@ def with_variant(config: Mapping[str, Any]) -> dict[str, Any]:
     ConfigError
         There is no such variant; the message lists the nearest names.
     """
-    merged = copy.deepcopy(dict(config))
-    variant = merged.get("variant")
+    result = copy.deepcopy(dict(config))
+    variant = result.get("variant")
     if variant is None:
-        return merged
+        return result
     if not isinstance(variant, str):
         raise ConfigError(f"dataset.variant is {variant!r}, should be a name")
-    variants = merged.get("variants") or {}
+    variants = result.get("variants") or {}
     if variant not in variants:
         if not variants:
             raise ConfigError(f"dataset.variant={variant}: {config.get('name')} has no variants")
@@ -48,9 +48,9 @@ def with_variant(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             f"dataset.variant={variant}: {config.get('name')} has no such variant{hint}"
         )
-    merged = _merge(merged, copy.deepcopy(variants[variant] or {}))
-    merged["variants"] = {variant: {}}  # applying the variant twice changes nothing
-    return merged
+    result = _merge(result, copy.deepcopy(variants[variant] or {}))
+    result["variants"] = {variant: {}}  # applying the variant twice changes nothing
+    return result
 
 
 def by_files(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -59,8 +59,8 @@ def by_files(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     Returns
     -------
     list of (str, dict)
-        Names of variants, separated by commas if they use the same files, and the config of the
-        first of them. The data set itself comes first and has an empty name.
+        One entry for each set of raw files: the names of the variants that use it, separated by
+        commas, and the config of the first variant. The data set comes first with an empty name.
     """
     forms: list[tuple[list[str], dict[str, Any]]] = [
         ([], with_variant({**config, "variant": None}))
@@ -69,20 +69,20 @@ def by_files(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         if not ((variant or {}).get("source") or {}).get("files"):
             continue
         form = with_variant({**config, "variant": name})
-        same = (n for n, c in forms if c["source"].get("files") == form["source"]["files"])
-        names = next(same, None)
+        lists = (n for n, c in forms if c["source"].get("files") == form["source"]["files"])
+        names = next(lists, None)
         if names is None:
             forms.append(([name], form))
-        elif names:  # variants that use the files of the data set itself are not listed
+        elif names:  # an empty list is the data set itself, whose variants are not listed
             names.append(name)
     return [(", ".join(names), form) for names, form in forms]
 
 
 def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in over.items():
-        old = base.get(key)
-        if isinstance(old, dict) and isinstance(value, Mapping):
-            _merge(old, value)
+        current = base.get(key)
+        if isinstance(current, dict) and isinstance(value, Mapping):
+            _merge(current, value)
         else:
             base[key] = value
     return base
@@ -91,8 +91,8 @@ def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def influence(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a config on which the prepared arrays depend, besides the raw content."""
 
-    def plain(value: Any, path: str) -> bool:
-        """Whether null would say the same."""
+    def equals_null(value: Any, path: str) -> bool:
+        """Whether null would have the same meaning."""
         key = KEYS.get(path)
         null = None if key is None or path not in equal_to_null else key.null
         return value is None or (type(value) is type(null) and value == null)
@@ -100,30 +100,31 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
     def without_nulls(value: Any, path: str = "") -> Any:
         if isinstance(value, Mapping):
             inner = {k: (v, f"{path}.{k}".lstrip(".")) for k, v in value.items()}
-            return {k: without_nulls(*pair) for k, pair in inner.items() if not plain(*pair)}
+            return {k: without_nulls(*pair) for k, pair in inner.items() if not equals_null(*pair)}
         return value
 
-    kept = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
+    config_keys = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
     if isinstance(config.get("target"), Mapping):
-        kept["target"] = {**config["target"], "scale": target_scale(config)}
+        config_keys["target"] = {**config["target"], "scale": target_scale(config)}
     source = config.get("source") or {}
-    # Shipped configs say `X: X` and `drop: []`, which is part of the keys of reference rows.
+    # Shipped configs contain `X: X` and `drop: []`, which are hashed in the keys of reference rows.
     is_file = source.get("kind") == "file"
     equal_to_null = {path for path in KEYS if is_file or not path.startswith("source.")}
     if source.get("zero_based") not in (None, "auto"):
-        kept["source"] = {"zero_based": source["zero_based"]}
+        config_keys["source"] = {"zero_based": source["zero_based"]}
     if source.get("format") not in (None, "libsvm"):
-        kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
+        names = ("format", "columns", "arrays")
+        config_keys["source"] = {k: source[k] for k in names if source.get(k)}
     if config.get("scale") == "none" and "scale_over" in config:
-        kept["scale_over"] = "train"  # changes nothing
-    kept = without_nulls(kept)
-    if not kept.get("source", {}).get("arrays", True):
-        del kept["source"]["arrays"]
-    return kept
+        config_keys["scale_over"] = "train"  # changes nothing
+    config_keys = without_nulls(config_keys)
+    if not config_keys.get("source", {}).get("arrays", True):
+        del config_keys["source"]["arrays"]
+    return config_keys
 
 
 def target_scale(config: Mapping[str, Any]) -> str:
-    """`target.scale` of a config; if it is null: fit for numbers, none for labels."""
+    """`target.scale` of a config; if it is null, "fit" for numbers and "none" for labels."""
     target = config.get("target") or {}
     if target.get("scale") is not None:
         return str(target["scale"])
@@ -133,14 +134,14 @@ def target_scale(config: Mapping[str, Any]) -> str:
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """`with_variant(config)` after a check of every key and value.
 
-    Loads nothing, except a user's own file if `task` is null: `kbench.data.configs.own_file` fills
-    in what the config of such a file does not say.
+    Loads no data except a user's own file if `task` is null: `kbench.data.configs.own_file` fills
+    in the keys that the config of such a file lacks.
 
     Raises
     ------
     ConfigError
-        One line with the key, the value found and what would be right; an unknown key with the
-        nearest known ones.
+        A key is unknown or its value is wrong; one line names the key, the value found and what
+        would be right.
     DataError
         A user's own file cannot be read.
     """
@@ -153,15 +154,15 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"dataset.variants is {variants!r}, should map names to keys")
     for name, variant in variants.items():
         _check_keys(variant or {}, f"dataset.variants.{name}.")
-    merged = with_variant(config)
-    _check_keys(merged, "dataset.")
-    # Before the task, which follows from the file.
-    if (merged.get("source") or {}).get("kind") == "file" and not merged.get("path"):
+    checked = with_variant(config)
+    _check_keys(checked, "dataset.")
+    # This is checked before `complete`, which reads the file to find the task.
+    if (checked.get("source") or {}).get("kind") == "file" and not checked.get("path"):
         raise ConfigError("dataset.path has no value: add dataset.path=FILE to the command")
-    merged = complete(merged)
-    _check_present(merged)
-    _check_together(merged)
-    return merged
+    checked = complete(checked)
+    _check_present(checked)
+    _check_together(checked)
+    return checked
 
 
 def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
@@ -189,8 +190,8 @@ def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
                 )
             hint = nearest(pattern, _KNOWN) or nearest(pattern.rpartition(".")[2], _KNOWN)
             raise ConfigError(f"{prefix}{path}: no such key of a data set{hint}")
-        if value is not None and (right := key.check(value)):
-            raise ConfigError(f"{prefix}{path} is {value!r}, should be {right}")
+        if value is not None and (expected := key.check(value)):
+            raise ConfigError(f"{prefix}{path} is {value!r}, should be {expected}")
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -247,9 +248,9 @@ def _check_together(config: Mapping[str, Any]) -> None:
         )
     if split.get("stratified") and task == "regression":
         raise ConfigError("dataset.split.stratified is for classes, dataset.task is regression")
-    named = [bool(target.get(name)) for name in ("positive", "negative")]
+    has_labels = [bool(target.get(name)) for name in ("positive", "negative")]
     if task == "outlier":
-        if any(named):
+        if any(has_labels):
             raise ConfigError(
                 "dataset.target.positive and negative are for binary tasks, dataset.task is "
                 "outlier: null, and dataset.target.outlier names the outliers"
@@ -267,11 +268,11 @@ def _check_together(config: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"dataset.target.{name} is for dataset.task=outlier, dataset.task is {task}"
             )
-    if task == "multiclass" and any(named):
+    if task == "multiclass" and any(has_labels):
         raise ConfigError(
             f"dataset.target.positive and negative are for binary tasks, dataset.task is {task}"
         )
-    if task == "regression" and any(named) and not all(named):
+    if task == "regression" and any(has_labels) and not all(has_labels):
         raise ConfigError(
             "dataset.target has one of positive and negative, a regression on 1 and 0 takes both"
         )
@@ -280,34 +281,33 @@ def _check_together(config: Mapping[str, Any]) -> None:
 
 
 def require_effect(config: Mapping[str, Any], *, own_test: bool | None = None) -> None:
-    """Refuse keys of `split` that the division of the rows does not look at.
+    """Refuse keys of `split` that do not influence the split.
 
-    Runs that differ in such a key alone would be equal, and reports would take them for several
+    Runs that differ only in such a key would be equal, and reports would take them for several
     splits without any variation.
 
-    own_test : whether a user's file has test rows of its own; by default whether there is a
-        `test_path`
+    own_test : Whether a user's file has test rows of its own; None: whether it has a `test_path`
     """
     split, is_file = config.get("split") or {}, (config.get("source") or {}).get("kind") == "file"
     kind = split.get("kind") or "given"
     if own_test is None:
         own_test = is_file and bool(config.get("test_path"))
-    read = {"random": (*split,), "first": ("test_fraction", "n_train", "n_test")}.get(kind, ())
-    where = (
+    used_keys = {"random": (*split,), "first": ("test_fraction", "n_train", "n_test")}.get(kind, ())
+    reason = (
         f"dataset.split.kind is {kind}: dataset.split.kind=random divides all rows, those of a "
         "test file too"
     )
     if own_test:
-        named = "dataset.test_path names" if config.get("test_path") else "the file itself names"
-        read, where = (), f"{named} the test rows; leave one of them out"
+        subject = "dataset.test_path names" if config.get("test_path") else "the file itself names"
+        used_keys, reason = (), f"{subject} the test rows; leave one of them out"
     for key, value in split.items():
         default = is_file and OWN_SPLIT.get(key) == value
-        if value and key not in ("kind", *read) and not default:
-            raise ConfigError(f"dataset.split.{key} is {value!r}, but {where}")
+        if value and key not in ("kind", *used_keys) and not default:
+            raise ConfigError(f"dataset.split.{key} is {value!r}, but {reason}")
 
 
 def rows_of_split(n: int, split: Mapping[str, Any]) -> tuple[int, int]:
-    """The numbers of training and test rows of a random or first split of n rows.
+    """The numbers of training and test rows of a split of n rows, of kind random or first.
 
     Raises ConfigError: there are fewer rows, or one part is empty.
     """
@@ -329,18 +329,18 @@ def rows_of_split(n: int, split: Mapping[str, Any]) -> tuple[int, int]:
 def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The keys of `split` for each of the runs that `split.repeats` and `split.folds` ask for.
 
-    Repeat r, from 0, has the seed `split.seed` + r: it is the run that this seed alone asks for.
+    Repeat r, counted from 0, has the seed `split.seed` + r and equals a run with this seed alone.
 
-    config : Of a data set, its variant applied; it need not be checked
+    config : The config of a data set with its variant applied; it need not be checked
 
-    Returns one empty dictionary where `split` is one split already.
+    Returns one empty dictionary if `split` asks for a single split.
 
     Raises ConfigError: a value is wrong, or the test rows are not drawn at random.
     """
     split = config.get("split") or {}
     names = ("repeats", "folds", "fold")
-    asked = next((name for name in names if split.get(name) is not None), None)
-    if asked is None:
+    first_key = next((name for name in names if split.get(name) is not None), None)
+    if first_key is None:
         return [{}]
     _check_keys({"split": {name: split.get(name) for name in (*names, "seed")}}, "dataset.")
     require_effect(config)
@@ -350,29 +350,29 @@ def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     seeds = [(split.get("seed") or 0) + r for r in range(split.get("repeats") or 1)]
     if folds is None:
         return [{"repeats": None, "seed": seed} for seed in seeds]
-    replaced = dict.fromkeys(("repeats", "test_fraction", "n_train", "n_test"))
-    chosen = range(1, folds + 1) if fold is None else [fold]
-    return [{**replaced, "seed": seed, "fold": k} for seed in seeds for k in chosen]
+    replacements = dict.fromkeys(("repeats", "test_fraction", "n_train", "n_test"))
+    fold_numbers = range(1, folds + 1) if fold is None else [fold]
+    return [{**replacements, "seed": seed, "fold": k} for seed in seeds for k in fold_numbers]
 
 
 def _check_of_format(config: Mapping[str, Any]) -> None:
-    """Refuse keys that the reader of the files would not look at."""
+    """Refuse keys that the reader of the files would ignore."""
     source = config["source"]
     files = source["kind"] in ("file", "files")
-    read = FORMATS[source.get("format") or "libsvm"].options if files else None
-    told = {f"source.{name}": (name, source.get(name)) for name in ("columns", "arrays")}
-    told["source.zero_based"] = "zero_based", source.get("zero_based")
-    told["n_features"] = "zero_based", config.get("n_features")
-    for path, (group, value) in told.items():
+    group_of_format = FORMATS[source.get("format") or "libsvm"].options if files else None
+    values = {f"source.{name}": (name, source.get(name)) for name in ("columns", "arrays")}
+    values["source.zero_based"] = "zero_based", source.get("zero_based")
+    values["n_features"] = "zero_based", config.get("n_features")
+    for path, (group, value) in values.items():
         settings = value.items() if isinstance(value, Mapping) else [("", value)]
-        for key, setting in settings if group != read else ():
+        for key, setting in settings if group != group_of_format else ():
             if setting not in (None, [], "error", "auto"):
                 name = source.get("format") or "libsvm"
                 fact = f"the format is {name}" if files else "the data set is of no files"
-                takes = ", ".join(name for name, form in FORMATS.items() if form.options == group)
+                formats = ", ".join(name for name, form in FORMATS.items() if form.options == group)
                 raise ConfigError(
                     f"dataset.{path}{'.' * bool(key)}{key} is {setting!r}, but {fact}; it is for "
-                    f"{takes}"
+                    f"{formats}"
                 )
 
 
@@ -388,26 +388,26 @@ def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
     """Refuse `source.files` whose keys do not form complete parts in the format."""
     name = source.get("format") or "libsvm"
     form = FORMATS[name]
-    pieces: dict[str, list[str]] = {}
+    pieces_by_part: dict[str, list[str]] = {}
     for role in source["files"]:
-        pieces.setdefault(part_of(role), []).append(role.partition("_")[2])
-    if set(pieces) not in ({"train", "test"}, {"all"}):
+        pieces_by_part.setdefault(part_of(role), []).append(role.partition("_")[2])
+    if set(pieces_by_part) not in ({"train", "test"}, {"all"}):
         raise ConfigError(
             f"dataset.source.files has {', '.join(sorted(source['files']))}, should be train and "
             "test, or all"
         )
-    for part, names in pieces.items():
+    for part, names in pieces_by_part.items():
         if form.pieces and tuple(names) != form.pieces:
-            wanted = " and ".join(f"{part}_{piece}" for piece in form.pieces)
+            expected = " and ".join(f"{part}_{piece}" for piece in form.pieces)
             raise ConfigError(
                 f"dataset.source.files has {', '.join(sorted(source['files']))}, format {name} "
-                f"takes {wanted} in this order"
+                f"takes {expected} in this order"
             )
         if not form.pieces and len(names) > 1 and name not in ("csv", "parquet", "arff"):
             raise ConfigError(
                 f"dataset.source.files has {len(names)} files of {part}, format {name} takes one"
             )
-    is_whole = set(pieces) == {"all"}
+    is_whole = set(pieces_by_part) == {"all"}
     if name == "cifar10" and not is_whole:
         raise ConfigError("dataset.source.files of format cifar10 should be all: its one archive")
     if is_whole and not form.splits and split.get("kind", "given") == "given":

@@ -1,7 +1,7 @@
-"""The keys that the config of a data set may hold, in one table.
+"""A table of the keys that the config of a data set may have.
 
-`configs/dataset/<name>.yaml` holds these keys, and `configs/config.yaml` their defaults; the
-command line sets any of them (`dataset.scale=none`).
+`configs/dataset/<name>.yaml` sets the keys, and `configs/config.yaml` has their defaults. The
+command line can set every key (`dataset.scale=none`).
 """
 
 import re
@@ -18,7 +18,7 @@ GENERATORS = ("covtype_like", "noisy_function")
 USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dcpred_trained", "dsgd")
 
 Check = Callable[[Any], str | None]
-"""Returns a description of the right values if a value is wrong, else None."""
+"""A function that returns None for a right value, else a description of right values."""
 
 
 def _one_of(*allowed: str) -> Check:
@@ -81,14 +81,14 @@ def _file_names(value: Any) -> str | None:
 
 
 def _url(value: Any) -> str | None:
-    wanted = "http://..., https://..., openml:NUMBER or sklearn:NAME, ending in a file name"
+    expected = "http://..., https://..., openml:NUMBER or sklearn:NAME, ending in a file name"
     if not isinstance(value, str):
-        return wanted
+        return expected
     scheme = urlsplit(value).scheme
     if is_mirror(value):
         return None
     if scheme not in ("http", "https", "file") or not is_file_name(name_in_url(value)):
-        return wanted
+        return expected
     return None
 
 
@@ -104,8 +104,8 @@ def _range(value: Any) -> str | None:
 
 def _column(value: Any) -> str | None:
     # A name such as 2020, 1e3 or yes arrives as a number or truth value.
-    named = isinstance(value, (int, float)) or not _text(value)
-    return None if named else "a column's name, or its place from 1 (-1: last)"
+    good = isinstance(value, (int, float)) or not _text(value)
+    return None if good else "a column's name, or its place from 1 (-1: last)"
 
 
 def _columns(value: Any) -> str | None:
@@ -127,7 +127,7 @@ class Key(NamedTuple):
     optional: bool = True
     """Whether the key may be null or absent."""
     null: Any = None
-    """The value that null stands for, if one does: runs with either are equal."""
+    """The value that null stands for; None if null is a value of its own."""
 
 
 KEYS: dict[str, Key] = {

@@ -1,9 +1,9 @@
-"""What a user's own file says about itself: its format, the data set's name and the task.
+"""Find the format, name and task of a user's own file, where the config does not set them.
 
-So `dataset=file dataset.path=my.csv dataset.source.columns.target=y` is enough; what the user types
-wins. The format follows from the suffix, or from the first lines of a text whose suffix names no
-format; the task from the targets of the first rows, by the rule of `task_of`. What the suffix does
-not say is listed under `assumed`, so that the run can name it.
+`dataset=file dataset.path=my.csv dataset.source.columns.target=y` is then enough. The format
+follows from the suffix, or from the first lines of a text with another suffix; the task follows
+from the targets of the first rows (`task_of`). Keys that do not follow from the suffix are listed
+in `assumed`, so that the run's line names them.
 """
 
 import re
@@ -24,17 +24,17 @@ from kbench.data.sources.folders import absent, expanded, is_file, is_mirror, mi
 from kbench.errors import ConfigError, DataError, DataNotFoundError, counted
 
 DEFAULT_NAME = "file"
-"""Name in `configs/dataset/file.yaml`, which stands for no name."""
+"""Name in `configs/dataset/file.yaml`; a config with another name keeps it."""
 
 OWN_SPLIT = {"test_fraction": 0.2, "seed": 0}
-"""The division in `configs/dataset/file.yaml`; a file with test rows of its own does not use it."""
+"""The split in `configs/dataset/file.yaml`, which does not apply to files with own test rows."""
 
-_SNIFFED_BYTES = 1 << 14  # bytes of whole lines that show the format of a text; set by hand
+_SNIFFED_BYTES = 1 << 14  # bytes whose lines decide on the format of a text; set by hand
 
 _PAIRS = re.compile(
     rb"\s*([^\s,;|]+|[-+.0-9,]+)([ \t]+(qid:[0-9]+|\+?[0-9]+:[ \t]*[^\s:,;|]+))+\s*(#.*)?"
 )
-"""A row of LIBSVM text: all fields after the label are pairs; a single one may be a time of day."""
+"""A row of LIBSVM text, in which all fields after the label are pairs; a time is a pair, too."""
 
 # Suffixes of tables and arrays that are not read. Any other unknown suffix means text.
 _NOT_READ = {
@@ -43,14 +43,14 @@ _NOT_READ = {
 }
 
 MAX_CLASSES = 50
-"""Most different whole numbers that are taken for classes; more are a regression's targets. Set by
-hand; the run's line says what was assumed."""
+"""Number of different whole numbers above which targets are a regression's, not classes. Set by
+hand; the run's line names the task."""
 
 _FEW_ROWS = 10
-"""Rows up to which each may have a class of its own, as in a first try. Set by hand."""
+"""Number of rows up to which every row may have another class, as in a first try. Set by hand."""
 
 _ROWS = 100_000
-"""Rows of text that are read for the task. `scripts/bench_reader.py`: 93,000 rows take 44 ms."""
+"""Rows of text that are read for the task: more find rare targets, and take longer. Set by hand."""
 
 
 def complete(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,27 +67,27 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     if source.get("kind") != "file" or not isinstance(path, str):
         return dict(config)
     assumed = list(config.get("assumed") or [])
-    place = expanded(mirrored_name(path) if is_mirror(path) else path)
-    bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
+    file = expanded(mirrored_name(path) if is_mirror(path) else path)
+    bare = file.with_suffix("") if file.suffix in COMPRESSED[1:] else file
     if source.get("format") is None:
         if bare.suffix.lower() in _NOT_READ:
             raise DataError(
                 f"dataset.path={path}: kbench does not read {bare.suffix} files; pandas can write "
                 "the table as Parquet (to_parquet), NumPy two arrays as savez(FILE, X=X, y=y)"
             )
-        source["format"] = format_by_suffix(str(place))
+        source["format"] = format_by_suffix(str(file))
         if source["format"] is None:
-            source["format"] = "csv" if is_file(place) and _is_table(place) else "libsvm"
+            source["format"] = "csv" if is_file(file) and _is_table(file) else "libsvm"
             assumed += ["format"] if source["format"] == "csv" else []
     other = config.get("test_path")
     test_format = format_by_suffix(other) if isinstance(other, str) else None
-    if format_by_suffix(str(place)) and test_format not in (None, source["format"]):
+    if format_by_suffix(str(file)) and test_format not in (None, source["format"]):
         raise DataError(
             f"dataset.test_path={other} is a {test_format} file, but dataset.path is "
             f"{source['format']}, should be files of one format"
         )
-    known = formats.FORMATS.get(source["format"])
-    if known and known.pieces:
+    form = formats.FORMATS.get(source["format"])
+    if form and form.pieces:
         raise ConfigError(
             f"dataset.source.format is {source['format']}, which takes several files a part; a "
             "data set with source.files names them"
@@ -95,30 +95,30 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     completed = {**config, "source": source}
     if config.get("name") == DEFAULT_NAME:
         completed["name"] = own_name(path)
-    if config.get("task") is None and known:
-        if is_file(place):
-            completed["task"] = task_of(source["format"], {"all": [place]}, source)
+    if config.get("task") is None and form:
+        if is_file(file):
+            completed["task"] = task_of(source["format"], {"all": [file]}, source)
             assumed.append("task")
         elif not is_mirror(path):
-            raise DataNotFoundError(f"dataset.path: {absent(place)}")
+            raise DataNotFoundError(f"dataset.path: {absent(file)}")
     return {**completed, "assumed": assumed} if assumed else completed
 
 
 def own_name(path: str) -> str:
-    """The name of a user's file as a data set: the file's, without the suffix of a format."""
-    place = Path(path)
-    bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
+    """The name of a user's file as a data set, without the suffix of a format."""
+    file = Path(path)
+    bare = file.with_suffix("") if file.suffix in COMPRESSED[1:] else file
     is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
     name = bare.stem if is_format else bare.name
-    # A file's name may hold an accent as a character of its own, which is not a letter.
+    # NFC joins accents, which may be separate characters that are not letters.
     name = unicodedata.normalize("NFC", name)
     return re.sub(r"[^\w.-]", "_", name).lstrip("._-") or DEFAULT_NAME
 
 
 def format_by_suffix(path: str) -> str | None:
-    """The format that a file's name says, also of a compressed file; None if it says none."""
-    place = Path(path)
-    bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
+    """The format by the suffix of a plain or compressed file; None if the suffix names none."""
+    file = Path(path)
+    bare = file.with_suffix("") if file.suffix in COMPRESSED[1:] else file
     return formats.SUFFIXES.get(bare.suffix.lower())
 
 
@@ -126,7 +126,7 @@ def _is_table(path: Path) -> bool:
     """Whether the first lines of a text have several fields and no `index:value`."""
     try:
         head = next((text for _, text, _ in text_pieces(path)), b"")
-    except DataError:  # its reader says what is wrong
+    except DataError:  # the reader of the file raises it again
         return False
     lines = head[:_SNIFFED_BYTES].removeprefix(b"\xef\xbb\xbf").split(b"\n")[:-1]
     if b"\0" in head[:_SNIFFED_BYTES]:
@@ -134,8 +134,8 @@ def _is_table(path: Path) -> bool:
     rows = [line for line in lines if line.strip() and not line.startswith(b"#")]
     pairs = any(map(_PAIRS.fullmatch, rows))
     fields = re.compile(rb"[^\s,;|][ \t]*[,;|\t ][ \t]*[^\s]")
-    several = [line for line in rows if fields.search(line.strip())]
-    return bool(rows) and not pairs and len(several) > len(rows) // 2
+    table_lines = [line for line in rows if fields.search(line.strip())]
+    return bool(rows) and not pairs and len(table_lines) > len(rows) // 2
 
 
 def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]) -> str:
@@ -148,29 +148,29 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
     Returns binary for two different targets; multiclass for texts, and for at most MAX_CLASSES
     different whole numbers; otherwise regression.
 
-    Raises DataError: most rows have a text of their own: dates, quantities with units, names; or
-    all rows have the same target.
+    Raises DataError: most rows have different texts, such as dates or names; or all rows have the
+    same target.
     """
     targets: set[float | str] = set()
-    seen = targets
+    labels = targets
     n = 0
     for values in _targets(name, parts, source):
         targets.update(values.tolist())
         n += values.size
-        seen = _as_labels(targets)
-        numbers = [value for value in seen if isinstance(value, float)]
-        if len(seen) > 2 and (len(numbers) > MAX_CLASSES or any(v % 1 for v in numbers)):
+        labels = _as_labels(targets)
+        numbers = [value for value in labels if isinstance(value, float)]
+        if len(labels) > 2 and (len(numbers) > MAX_CLASSES or any(v % 1 for v in numbers)):
             return "regression"
-        if n >= _ROWS and len(seen) > 1:  # the rows may be sorted by their targets
+        if n >= _ROWS and len(labels) > 1:  # the rows may be sorted by their targets
             break
-    texts = [value for value in seen if isinstance(value, str)]
-    if len(seen) == 1:
+    texts = [value for value in labels if isinstance(value, str)]
+    if len(labels) == 1:
         first = next(path for paths in parts.values() for path in paths)
-        (value,) = seen
-        shown = f"{value:.17g}" if isinstance(value, float) else formats.printable(value, 40)
+        (value,) = labels
+        label = f"{value:.17g}" if isinstance(value, float) else formats.printable(value, 40)
         rounded = isinstance(value, float) and abs(value) >= 2.0**53
         raise DataError(
-            f"{first}: the target is {shown!r} in all {n} rows"
+            f"{first}: the target is {label!r} in all {n} rows"
             + ", as float64 rounds whole numbers from 2^53 on" * rounded
             + ", should have two values at least"
             + "; dataset.source.columns.target=NAME chooses another column"
@@ -184,13 +184,13 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
             "dataset.source.columns.target=NAME chooses another column, dataset.task=multiclass "
             "takes them all the same"
         )
-    return "binary" if len(seen) == 2 else "multiclass"
+    return "binary" if len(labels) == 2 else "multiclass"
 
 
 def require_rows_for_folds(config: Mapping[str, Any]) -> None:
-    """Refuse more folds than a user's file has rows with a target, before each becomes a run.
+    """Refuse more folds than a user's file has rows with a target, before each fold becomes a run.
 
-    config : a checked one. Reads no more rows than there are folds, of text.
+    config : A checked config. Text is read only until there are as many rows as folds.
     """
     source, folds = config["source"], (config.get("split") or {}).get("folds")
     path = expanded(str(config.get("path")))
@@ -209,7 +209,7 @@ def _targets(
 ) -> Iterator[np.ndarray]:
     """Targets piece by piece: float64, or texts."""
     paths = [path for files in parts.values() for path in files]
-    # Only targets matter here, and the test file may have columns that these files lack.
+    # Features may be missing, as only targets are read; a test file may have further columns.
     source = {**source, "missing": "allowed", "missing_target": "drop", "some_files": True}
     if name == "libsvm":
         from kbench.data.formats import libsvm
@@ -233,18 +233,18 @@ def _targets(
     with tempfile.TemporaryDirectory() as folder:
         request = (name, parts, {**source, "format": name}, "multiclass", None)
         read = guarded.read if formats.FORMATS[name].guarded else formats.read
-        found_parts = read(*request, Path(folder) / "arrays")
-        for part in found_parts.values():
+        rows_by_part = read(*request, Path(folder) / "arrays")
+        for part in rows_by_part.values():
             labels = part.labels
             y = np.array(part.y)[np.isfinite(part.y)]
             yield y if labels is None else np.array(labels, dtype=object)[y.astype(np.intp)]
 
 
 def _as_labels(targets: set[float | str]) -> set[float | str]:
-    """The labels among all targets so far, as numbers if all are."""
+    """The labels among the targets; texts that are all numbers become numbers."""
     texts = {value for value in targets if isinstance(value, str)}
     labels = one_spelling(labels_of(texts))
     values = {text: formats.number(text) for text in labels}
     numbers = {value for value in values.values() if value is not None}
-    whole = numbers if None not in values.values() else labels
-    return {*whole, *(targets - texts)}
+    converted = numbers if None not in values.values() else labels
+    return {*converted, *(targets - texts)}

@@ -1,1 +1,1 @@
-"""From raw rows to prepared arrays: targets, split, scaling, and the same steps for later rows."""
+"""Prepare arrays of raw rows: targets, split, scaling, and the same steps for later rows."""

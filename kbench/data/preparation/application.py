@@ -1,8 +1,7 @@
-"""The parameters of a preparation, kept so that later rows are prepared in the same way.
+"""The parameters of a preparation, stored so that later rows are prepared in the same way.
 
-A model is trained on the result of several steps: the columns of a table become features,
-categories become one-hot columns, columns are scaled, and labels become targets. `Preparation`
-holds the parameters that these steps estimated from the data set.
+A preparation encodes the columns of a table as features, fills missing numbers, scales columns and
+maps labels to targets. `Preparation` holds the parameters that these steps learned from the data.
 """
 
 from collections.abc import Iterator
@@ -31,11 +30,11 @@ class Preparation:
         Form of the prepared features.
     scaling : ColumnScaling or None
     source : dict
-        `format`, `columns` and `arrays` of the config: how to interpret its files.
+        The keys of the config's `source` that say how to read its files, such as `format`.
     layout : Layout or None
         Columns and categories, if the files are tables.
     imputation : Imputation or None
-        What replaces missing numbers; its further features are among the `n_features`.
+        Replaces missing numbers; its indicator features count in `n_features`.
     """
 
     target: TargetMap
@@ -48,7 +47,7 @@ class Preparation:
 
     def plain(self) -> dict[str, Any]:
         """The attributes as plain values and arrays, for `from_plain`."""
-        scaling, filled = self.scaling, self.imputation
+        scaling, imputation = self.scaling, self.imputation
         return {
             "target": asdict(self.target),
             "n_features": self.n_features,
@@ -56,18 +55,18 @@ class Preparation:
             "scaling": None if scaling is None else [scaling.shift, scaling.factor, scaling.base],
             "source": self.source,
             "layout": self.layout,
-            "imputation": None if filled is None else [filled.fill, filled.indicated],
+            "imputation": None if imputation is None else [imputation.fill, imputation.indicated],
         }
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Preparation":
-        """The inverse of `plain`; a DataError if the value is not of that form."""
+        """The inverse of `plain`; raises DataError for a value of another form."""
         try:
             scaling = plain["scaling"]
             target: dict[str, Any] = {
                 k: tuple(v) if isinstance(v, list) else v for k, v in plain["target"].items()
             }
-            made = cls(
+            preparation = cls(
                 TargetMap(**target),
                 int(plain["n_features"]),
                 str(plain["storage"]),
@@ -77,12 +76,12 @@ class Preparation:
                 _imputation(plain.get("imputation")),
             )
             shapes = {np.shape(part) for part in scaling or []}
-            made._require_texts()
+            preparation._require_texts()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"not the preparation of a data set ({error})") from None
-        if shapes - {(made.n_features,)}:
-            raise DataError(f"a scaling of {shapes} for {made.n_features} features")
-        return made
+        if shapes - {(preparation.n_features,)}:
+            raise DataError(f"a scaling of {shapes} for {preparation.n_features} features")
+        return preparation
 
     def _require_texts(self) -> None:
         if self.storage not in ("dense", "csr"):
@@ -91,8 +90,8 @@ class Preparation:
             return
         texts = [self.layout["target"], *self.layout["columns"]]
         rare, marks = self.layout.get("rare") or {}, self.layout.get("marks") or {}
-        for listed in (self.layout["columns"], rare, marks):
-            texts += [text for column in listed.values() for text in column]
+        for texts_by_column in (self.layout["columns"], rare, marks):
+            texts += [text for column in texts_by_column.values() for text in column]
         texts += [*(self.layout.get("left_out") or []), self.layout.get("decimal", ".")]
         if self.layout.get("group") is not None:
             texts.append(str(self.layout["group"]))
@@ -104,7 +103,7 @@ class Preparation:
 
         Yields
         ------
-        (b, d) float32 array or csr_matrix, about 32 MiB each
+        float32 array or csr_matrix, shape (b, d), about 32 MiB each
 
         Raises
         ------
@@ -134,7 +133,7 @@ class Preparation:
 
 
 def _imputation(plain: Any) -> Imputation | None:
-    """From the values in `Preparation.plain`; a ValueError if they are not of that form."""
+    """The imputation in `Preparation.plain`; raises ValueError for a value of another form."""
     if plain is None:
         return None
     fill, indicated = np.asarray(plain[0], np.float64), np.asarray(plain[1], np.int64)

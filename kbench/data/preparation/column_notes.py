@@ -1,6 +1,6 @@
-"""Columns of a user's table that are hardly features: numbers of the rows, copies of the target.
+"""Notes about columns of a user's table that number the rows or copy the target.
 
-They are read as features all the same, because only the user knows what they are, and said.
+Such columns remain features, because only the user knows their meaning.
 """
 
 import numpy as np
@@ -8,53 +8,52 @@ import numpy as np
 from kbench.data.formats import ColumnLayout, dropping, printable
 from kbench.data.sources.rows import Rows
 
-# Rows below which a column is easily one of these by chance, and features beyond which sums over
-# all of them would take longer than reading the table. Set by hand.
+# Number of rows below which there are no notes, as small tables have such columns by chance, and
+# number of features above which there are none, as the sums would take long. Set by hand.
 _FEW_ROWS, _MAX_FEATURES = 10, 10_000
-# Classes whose ranges are kept, each of two numbers a feature and a pass over its rows; of more
-# classes nothing is said of copies. Set by hand.
+# Number of classes above which copies of the target are not searched for. More classes cost memory,
+# two numbers per feature, and time, a pass over the rows of a block. Set by hand.
 _MAX_CLASSES = 50
 
-# Share of the target's variance that a line through a column leaves, below which the column is
-# taken for the target in another unit: values rounded to three digits leave about 1e-6. Set by
-# hand.
+# Fraction of the target's variance that a linear function of a column may leave if the column is
+# the target in another unit: values rounded to three digits leave about 1e-6. Set by hand.
 _LEFT = 1e-6
 
 
 def column_notes(layout: ColumnLayout, rows: Rows, task: str) -> list[str]:
-    """A sentence for each such column; O(n d) time, two passes at most.
+    """A note for each column that numbers the rows or copies the target; O(n d) time.
 
-    rows : all rows of the training file, with features as of `layout`; targets may be missing.
+    rows : All rows of the training file, with the features of `layout`; targets may be missing.
     """
     if rows.n < _FEW_ROWS or rows.d > _MAX_FEATURES:
         return []
     features = _features_of(layout)
     y = rows.y
     low, high = np.full(rows.d, np.inf), np.full(rows.d, -np.inf)
-    whole = np.ones(rows.d, dtype=bool)
-    seen = _Numbers(rows.d) if task == "regression" else _Classes(rows.d, y)
+    is_integer = np.ones(rows.d, dtype=bool)
+    statistics = _Numbers(rows.d) if task == "regression" else _Classes(rows.d, y)
     begin = 0
     for block in rows.blocks():
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
-        if whole.any():
-            whole[whole] = (block[:, whole] % 1 == 0).all(axis=0)
-        seen.learn(block, y[begin : begin + len(block)])
+        if is_integer.any():
+            is_integer[is_integer] = (block[:, is_integer] % 1 == 0).all(axis=0)
+        statistics.learn(block, y[begin : begin + len(block)])
         begin += len(block)
-    numbering = whole & np.isin(low, (0, 1)) & (high - low == rows.n - 1)
+    numbering = is_integer & np.isin(low, (0, 1)) & (high - low == rows.n - 1)
     numbering[numbering] = _distinct(rows, np.flatnonzero(numbering), low)
     notes = []
-    for name, places in features.items():
+    for name, indices in features.items():
         leave_out = f"{dropping(name)} leaves it out"
-        shown = f"the column {printable(name)!r}"
-        if numbering[places].any():
-            notes.append(f"{shown} numbers the rows and is taken as a feature; {leave_out}")
-        elif (fault := seen.leak(places)) is not None:
-            notes.append(f"{shown} {fault}: if it is not known before the target, {leave_out}")
+        about = f"the column {printable(name)!r}"
+        if numbering[indices].any():
+            notes.append(f"{about} numbers the rows and is taken as a feature; {leave_out}")
+        elif (fault := statistics.leak(indices)) is not None:
+            notes.append(f"{about} {fault}: if it is not known before the target, {leave_out}")
     return notes
 
 
 def _features_of(layout: ColumnLayout) -> dict[str, np.ndarray]:
-    """The places of the features of each column."""
+    """Name of a column -> indices of its features."""
     rare = layout.get("rare", {})
     widths = [max(1, len(cs) + (name in rare)) for name, cs in layout["columns"].items()]
     ends = np.cumsum(widths)
@@ -64,13 +63,13 @@ def _features_of(layout: ColumnLayout) -> dict[str, np.ndarray]:
     }
 
 
-def _distinct(rows: Rows, places: np.ndarray, low: np.ndarray) -> np.ndarray:
-    """(len(places),) whether the values of each feature, which number rows, are all different."""
-    there = np.zeros((places.size, rows.n), dtype=bool)
-    for block in rows.blocks() if places.size else ():
-        for k, place in enumerate(places):
-            there[k, (block[:, place] - low[place]).astype(np.intp)] = True
-    return np.logical_and.reduce(there, axis=1)
+def _distinct(rows: Rows, columns: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """(len(columns),) bool: whether all values, integers from `low` to `low` + n - 1, differ."""
+    occurs = np.zeros((columns.size, rows.n), dtype=bool)
+    for block in rows.blocks() if columns.size else ():
+        for k, column in enumerate(columns):
+            occurs[k, (block[:, column] - low[column]).astype(np.intp)] = True
+    return np.logical_and.reduce(occurs, axis=1)
 
 
 class _Classes:
@@ -84,14 +83,14 @@ class _Classes:
 
     def learn(self, block: np.ndarray, y: np.ndarray) -> None:
         for k, label in enumerate(self._classes):
-            mine = block[y == label]
-            if len(mine):
-                self._low[k] = np.minimum(self._low[k], mine.min(axis=0))
-                self._high[k] = np.maximum(self._high[k], mine.max(axis=0))
+            members = block[y == label]
+            if len(members):
+                self._low[k] = np.minimum(self._low[k], members.min(axis=0))
+                self._high[k] = np.maximum(self._high[k], members.max(axis=0))
 
-    def leak(self, places: np.ndarray) -> str | None:
-        """What a column says of the class, if each class has one value of it."""
-        low, high = self._low[:, places], self._high[:, places]
+    def leak(self, indices: np.ndarray) -> str | None:
+        """The fault of a column that has one value in each class, different for all classes."""
+        low, high = self._low[:, indices], self._high[:, indices]
         if len(low) < 2 or (low != high).any() or len(np.unique(low, axis=0)) < len(low):
             return None
         return "has one value for each class, so it is the target in other words"
@@ -106,23 +105,23 @@ class _Numbers:
         self._n = 0
 
     def learn(self, block: np.ndarray, y: np.ndarray) -> None:
-        there = np.isfinite(y)
-        if not there.any():
+        has_target = np.isfinite(y)
+        if not has_target.any():
             return
-        x, z = block[there].astype(np.float64), y[there]
+        x, z = block[has_target].astype(np.float64), y[has_target]
         if self._first is None:
-            self._first = x[0], float(z[0])  # near the mean, so that little is lost in rounding
+            self._first = x[0], float(z[0])  # subtracted below, so that sums lose few digits
         x, z = x - self._first[0], z - self._first[1]
         sums = [x.sum(axis=0), (x * x).sum(axis=0), z @ x, z.sum(), z @ z]
         self._sums += np.array(np.broadcast_arrays(*sums))
         self._n += z.size
 
-    def leak(self, places: np.ndarray) -> str | None:
-        """What a column says of the target, if a line maps one to the other up to rounding."""
-        if places.size > 1 or not self._n:
+    def leak(self, indices: np.ndarray) -> str | None:
+        """The fault of a column of which the target is a linear function up to rounding."""
+        if indices.size > 1 or not self._n:
             return None
-        x, xx, xz, z, zz = self._sums[:, places[0]] / self._n
-        of_x, of_z, both = xx - x * x, zz - z * z, xz - x * z
-        if not of_x * of_z > 0.0 or 1.0 - both * both / (of_x * of_z) > _LEFT:
+        x, xx, xz, z, zz = self._sums[:, indices[0]] / self._n
+        var_x, var_z, covariance = xx - x * x, zz - z * z, xz - x * z
+        if not var_x * var_z > 0.0 or 1.0 - covariance * covariance / (var_x * var_z) > _LEFT:
             return None
         return "is the target in another unit, up to rounding"

@@ -1,39 +1,40 @@
-"""Test rows that are training rows, too: a test file that was drawn from the training file."""
+"""Note test rows that copy training rows, as in a test file drawn from the training file."""
 
 import numpy as np
 
 from kbench.data.sources.rows import Rows, SparseRows
 from kbench.row_keys import row_keys
 
-# Values beyond which rows are not compared: of 2^24 it takes about a tenth of the time of reading
-# them. Set by hand.
+# Number of values above which rows are not compared, because the comparison takes about a tenth of
+# the time of reading the values. Set by hand.
 _MAX_VALUES = 1 << 24
-# Share of copies among the test rows, from which on it is said: beyond what the training rows let
-# expect, and of rows of measurements, which are hardly ever equal. Set by hand.
+# Fractions of copies among the test rows above which there is a note: _MORE beyond the fraction
+# that is expected by chance, and _OF_MEASUREMENTS for rows with measurements, which are hardly ever
+# equal by chance. Smaller fractions give more notes, and more wrong ones. Set by hand.
 _MORE, _OF_MEASUREMENTS = 0.05, 0.1
-_FIRST = 4096  # training rows that show whether there are measurements; set by hand
+_FIRST = 4096  # training rows that show whether a column holds measurements; set by hand
 
 
 def copied_rows(train: Rows, test: Rows) -> str | None:
-    """A sentence about test rows that equal a training row in features and target, if many do.
+    """A note about test rows that equal a training row in features and target; None if few do.
 
-    Columns of few values make many equal rows. Where rows are drawn alike, a further one is among
-    the training rows with a probability of about 1 - (rows that occur once) / n (Good and Turing).
+    Columns with few values make equal rows likely. By the Good-Turing estimate, a new row from the
+    same distribution equals a training row with probability 1 - (rows that occur once) / n.
     """
     n = sum(rows.n * rows.d * rows.density for rows in (train, test))
     if n > _MAX_VALUES or train.d != test.d:
         return None
-    of_train = _hashes(train)
-    known, counts = np.unique(of_train, return_counts=True)
-    n_copies = int(np.isin(_hashes(test), known).sum())
+    train_hashes = _hashes(train)
+    distinct, counts = np.unique(train_hashes, return_counts=True)
+    n_copies = int(np.isin(_hashes(test), distinct).sum())
     expected = 1.0 - np.count_nonzero(counts == 1) / train.n
-    min_share = float(expected + _MORE)
-    if n_copies >= _OF_MEASUREMENTS * test.n and n_copies < min_share * test.n:
-        first = np.sort(next(iter(train.blocks()))[:_FIRST], axis=0)
-        n_values = 1 + np.count_nonzero(np.diff(first, axis=0), axis=0).max(initial=0)
-        if 2 * n_values > np.unique(of_train[: len(first)]).size:
-            min_share = 0.0
-    if not n_copies or n_copies < min_share * test.n:
+    min_fraction = float(expected + _MORE)
+    if n_copies >= _OF_MEASUREMENTS * test.n and n_copies < min_fraction * test.n:
+        sorted_values = np.sort(next(iter(train.blocks()))[:_FIRST], axis=0)
+        n_values = 1 + np.count_nonzero(np.diff(sorted_values, axis=0), axis=0).max(initial=0)
+        if 2 * n_values > np.unique(train_hashes[: len(sorted_values)]).size:
+            min_fraction = 0.0
+    if not n_copies or n_copies < min_fraction * test.n:
         return None
     return (
         f"{n_copies} of {test.n} test rows are equal to training rows, target included: scores of "
@@ -42,7 +43,10 @@ def copied_rows(train: Rows, test: Rows) -> str | None:
 
 
 def _hashes(rows: Rows) -> np.ndarray:
-    """(n,) uint64, equal for equal rows with equal targets, different for nearly all others."""
+    """(n,) uint64: equal for rows with equal features and targets, else different (nearly always).
+
+    The multiplier is 2^64 divided by the golden ratio, Knuth's constant of multiplicative hashing.
+    """
     blocks = rows.csr_blocks() if isinstance(rows, SparseRows) else rows.blocks()
-    of_features = np.concatenate([row_keys(block) for block in blocks])
-    return of_features + row_keys(rows.y[:, None]) * np.uint64(0x9E3779B97F4A7C15)
+    feature_keys = np.concatenate([row_keys(block) for block in blocks])
+    return feature_keys + row_keys(rows.y[:, None]) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,4 +1,4 @@
-"""Missing numbers: filled with what scikit-learn's SimpleImputer learns from the training rows."""
+"""Fill missing numbers with values that scikit-learn's SimpleImputer learns from training rows."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from kbench.data.sources.rows import CsrArrays, Rows, SparseRows
 from kbench.errors import DataError
 
 STRATEGIES = {"mean": "mean", "median": "median", "indicator": "mean"}
-"""`dataset.missing` -> the strategy of SimpleImputer; `indicator` adds its features, too."""
+"""`dataset.missing` -> strategy of SimpleImputer; `indicator` also adds indicator features."""
 
 
 @dataclass(frozen=True)
 class Imputation:
-    """What replaces missing numbers."""
+    """The values that replace missing numbers, and the columns with indicator features."""
 
     fill: np.ndarray  # (d,) float64: the value for each column
-    # (k,) int64: columns with a further feature, 1 where the number is missing and else 0, after
-    # all others.
+    # (k,) int64: columns with an indicator feature, which is 1 if the number is missing and else 0.
+    # The indicator features follow all other features.
     indicated: np.ndarray
 
     def of(self, rows: Rows) -> Rows:
-        """The rows with every number filled, and k more features.
+        """The rows without missing numbers, with k indicator features.
 
-        Dense rows are filled when their blocks are read. Sparse rows, which come of tables with
-        categories and are in memory already, are copied.
+        Dense rows are filled when their blocks are read. Sparse rows, which come from tables with
+        categories and are in memory, are copied.
         """
         if rows.d != self.fill.size:
             raise DataError(
@@ -39,18 +39,18 @@ class Imputation:
 
         X = rows.arrays.take(rows.order)
         missing = np.isnan(X.data)
-        values = np.where(missing, self.fill[X.indices], X.data)  # `X.data` may be the rows' own
-        known = csr_matrix((values, X.indices, X.indptr), shape=X.shape)
-        marks = csr_matrix((missing.astype(np.float64), X.indices, X.indptr), shape=X.shape)
-        filled = hstack([known, marks[:, self.indicated]], format="csr")
-        filled.eliminate_zeros()
-        return SparseRows(CsrArrays.of(filled), np.asarray(rows.y), groups=rows.groups)
+        values = np.where(missing, self.fill[X.indices], X.data)  # `X.data` must not change
+        filled_csr = csr_matrix((values, X.indices, X.indptr), shape=X.shape)
+        indicators = csr_matrix((missing.astype(np.float64), X.indices, X.indptr), shape=X.shape)
+        stacked = hstack([filled_csr, indicators[:, self.indicated]], format="csr")
+        stacked.eliminate_zeros()
+        return SparseRows(CsrArrays.of(stacked), np.asarray(rows.y), groups=rows.groups)
 
     def dense(self, X: np.ndarray) -> np.ndarray:
-        """X : (b, d) filled, with the further features, float64 (b, d + k)."""
+        """X : (b, d) without missing numbers, with indicator features: float64 (b, d + k)."""
         missing = np.isnan(X)
-        filled = np.where(missing, self.fill, X)
-        return np.hstack([filled, missing[:, self.indicated]])
+        X_filled = np.where(missing, self.fill, X)
+        return np.hstack([X_filled, missing[:, self.indicated]])
 
 
 class _FilledRows(Rows):
@@ -73,33 +73,33 @@ class _FilledRows(Rows):
 def learn(kind: str, rows: Rows, name_of: Callable[[int], str]) -> Imputation:
     """Learn the imputation of kind `kind`, a key of STRATEGIES, from training rows.
 
-    name_of : The name of a column by its number from 0, for errors
+    name_of : A function from the number of a column, from 0, to its name in errors
 
-    Raises DataError: no training row has a value in some column.
+    Raises DataError: a column has no value in any training row.
 
-    Dense columns are read in groups of `PieceSizes.block` bytes, with a pass over the rows each.
+    Each group of `PieceSizes.block` bytes of dense columns takes a pass over the rows.
     """
     width = max(1, piece_sizes().block // (8 * max(1, rows.n)))
-    groups = [np.arange(at, min(at + width, rows.d)) for at in range(0, rows.d, width)]
+    groups = [np.arange(start, min(start + width, rows.d)) for start in range(0, rows.d, width)]
     if isinstance(rows, SparseRows):
         groups = [np.arange(rows.d)]
     fills, indicated = [], []
     for columns in groups:
-        imputer, odd = _fitted(kind, _columns(rows, columns))
-        if odd.size:
+        imputer, empty = _fit_imputer(kind, _columns(rows, columns))
+        if empty.size:
             raise DataError(
-                f"the column {name_of(int(columns[odd[0]]))} has no value in any training row; "
+                f"the column {name_of(int(columns[empty[0]]))} has no value in any training row; "
                 "dataset.source.columns.drop leaves it out of a table"
             )
         fills.append(imputer.statistics_)
         if imputer.indicator_ is not None:
             indicated.append(columns[imputer.indicator_.features_])
-    marked = np.concatenate(indicated) if indicated else np.zeros(0)
-    return Imputation(np.concatenate(fills), marked.astype(np.int64))
+    all_indicated = np.concatenate(indicated) if indicated else np.zeros(0)
+    return Imputation(np.concatenate(fills), all_indicated.astype(np.int64))
 
 
 def _columns(rows: Rows, columns: np.ndarray) -> Any:
-    """The columns of all rows: a dense array, or all of a sparse matrix."""
+    """(n, number of columns) float64, or all columns as CSR for sparse rows."""
     if isinstance(rows, SparseRows):
         return rows.arrays.take(rows.order)
     X = np.empty((rows.n, columns.size))
@@ -110,8 +110,8 @@ def _columns(rows: Rows, columns: np.ndarray) -> Any:
     return X
 
 
-def _fitted(kind: str, X: Any) -> tuple[Any, np.ndarray]:
-    """SimpleImputer fitted to X, and the columns that have no value."""
+def _fit_imputer(kind: str, X: Any) -> tuple[Any, np.ndarray]:
+    """A SimpleImputer fitted to X, and the indices of columns without a value."""
     from sklearn.impute import SimpleImputer
 
     imputer = SimpleImputer(
@@ -120,18 +120,18 @@ def _fitted(kind: str, X: Any) -> tuple[Any, np.ndarray]:
     imputer.fit(X)
     if isinstance(X, np.ndarray):
         return imputer, np.flatnonzero(np.isnan(X).all(axis=0))
-    filled = np.bincount(X.indices[~np.isnan(X.data)], minlength=X.shape[1])
-    missing = np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1])
-    return imputer, np.flatnonzero((filled == 0) & (missing == X.shape[0]))
+    n_values = np.bincount(X.indices[~np.isnan(X.data)], minlength=X.shape[1])
+    n_missing = np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1])
+    return imputer, np.flatnonzero((n_values == 0) & (n_missing == X.shape[0]))
 
 
 def rows_with_missing(rows: Rows) -> np.ndarray:
-    """Truth values, shape (n,): whether a row lacks a number."""
+    """(n,) bool: whether each row lacks a number."""
     if not isinstance(rows, SparseRows):
         return np.concatenate([np.isnan(X).any(axis=1) for X in rows.blocks()])
-    lacking = []
+    masks = []
     for csr in rows.csr_blocks():
         row_of_entry = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
         missing = row_of_entry[np.isnan(csr.data)]
-        lacking.append(np.bincount(missing, minlength=csr.shape[0]) > 0)
-    return np.concatenate(lacking)
+        masks.append(np.bincount(missing, minlength=csr.shape[0]) > 0)
+    return np.concatenate(masks)

@@ -1,4 +1,4 @@
-"""Raw rows for a trained model, read in the same way as its training file."""
+"""Read raw rows for a trained model in the same way as its training file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,21 +23,21 @@ _TRAINED_WITHOUT = (
 )
 
 
-def _merged(trained: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
-    """`columns` and `arrays` of the training with what a command says of later rows.
+def _merge_options(trained: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    """`columns` and `arrays` of the training, overridden by the command for later rows.
 
-    Columns that either leaves out are left out.
+    Columns that either of them drops are dropped.
     """
-    merged: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for group in ("columns", "arrays"):
-        before, now = trained.get(group) or {}, source.get(group) or {}
-        now = {key: value for key, value in now.items() if value not in (None, [], "error")}
-        merged[group] = {**before, **now}
-    merged["columns"]["drop"] = [
+        old, new = trained.get(group) or {}, source.get(group) or {}
+        new = {key: value for key, value in new.items() if value not in (None, [], "error")}
+        options[group] = {**old, **new}
+    options["columns"]["drop"] = [
         *((trained.get("columns") or {}).get("drop") or []),
         *((source.get("columns") or {}).get("drop") or []),
     ]
-    return merged
+    return options
 
 
 def read_rows(
@@ -58,68 +58,69 @@ def read_rows(
         The resolved config of a data set; source kind `file` for a file of the user.
     folders : Folders
     preparation : Preparation
-        That of the data set on which the model was trained. Columns of a table are matched by name
-        and encoded with its categories.
+        The preparation of the training data. Columns of a table are matched by name and encoded
+        with its categories.
     scratch : Path
-        A folder for arrays that may be larger than memory. It is made if it is needed; the caller
-        deletes it when the rows are no longer used.
+        A folder for arrays that may be larger than memory; made if needed, deleted by the caller
+        when the rows are no longer used.
     download : bool
+        Whether absent files of a data set are downloaded.
     own_source : bool
-        Whether `config` says that a file is of another kind than the training file. What it says
-        of columns is added to what was said of the training file's columns.
+        Whether `config` may set a format that differs in kind from the training file's.
     trained_on : str, optional
-        `data_sha256` of the training: a note says that a file of the user is the training file.
+        `data_sha256` of the training. If the file is the training file, a note says so.
 
     Raises
     ------
     ConfigError, DataError
-        As in `kbench.data.prepare`; or a column or category that the training file lacks.
+        As in `kbench.data.prepare`; or the training file lacks a column or category of the rows.
     """
     target, config = preparation.target, with_variant(config)
     task = target.task
-    merged = {**config, "task": task if config.get("task") is None else config["task"]}
+    request = {**config, "task": task if config.get("task") is None else config["task"]}
     source = dict(config["source"])
     single = source["kind"] == "file"
     trained = preparation.source
     name = trained.get("format")
     kind = source.get("format") or format_by_suffix(str(config.get("path")))
-    # Without a format, as of a bundled data set, the new file decides.
+    # If the training data had no format (a bundled data set), the format of the new file counts.
     if single and name is not None and not (FORMATS[name].pieces or FORMATS[name].splits):
         alike = kind is None or FORMATS[kind].options == FORMATS[name].options
-        if alike:  # a table is read by the names of its columns, whatever file holds it
-            source |= {**trained, **_merged(trained, source), "format": kind or name}
+        if alike:  # CSV, Parquet and ARFF are alike, because columns are matched by name
+            source |= {**trained, **_merge_options(trained, source), "format": kind or name}
         elif not own_source:
             raise DataError(
                 f"dataset.path={config['path']} is a {kind} file, the model was trained on {name}; "
                 "should be rows of the same kind, or dataset.source.format=... reads them"
             )
-    merged = complete({**merged, "source": source})
-    source = dict(merged["source"])
+    request = complete({**request, "source": source})
+    source = dict(request["source"])
     name = source.get("format") or "libsvm"
     if name == "libsvm" and single and source.get("zero_based") is None:
         source["zero_based"] = preparation.source.get("zero_based")
-    merged["source"] = dict(source)
+    request["source"] = dict(source)
     source |= {
         "known": {"layout": preparation.layout, "labels": preparation.target.texts},
         "missing": "error" if preparation.imputation is None else "filled",
         "missing_target": "drop",
     }
     if name == "libsvm" and single:
-        filled = preparation.imputation
-        merged["n_features"] = preparation.n_features if filled is None else filled.fill.size
-    if merged["task"] == task == "outlier" and not (merged.get("target") or {}).get("outlier"):
+        imputation = preparation.imputation
+        width = preparation.n_features if imputation is None else imputation.fill.size
+        request["n_features"] = width
+    if request["task"] == task == "outlier" and not (request.get("target") or {}).get("outlier"):
         outlier = [label for label in target.labels if label not in target.positive]
-        named = outlier if target.texts is None else [target.texts[int(k)] for k in outlier]
-        merged["target"] = {**(merged.get("target") or {}), "outlier": named}
-    if merged["task"] != task:
-        raise ConfigError(f"dataset.task is {merged['task']}, the model's is {task}")
-    if merged.get("holdout"):
+        texts = outlier if target.texts is None else [target.texts[int(k)] for k in outlier]
+        request["target"] = {**(request.get("target") or {}), "outlier": texts}
+    if request["task"] != task:
+        raise ConfigError(f"dataset.task is {request['task']}, the model's is {task}")
+    if request.get("holdout"):
         raise ConfigError("dataset.holdout divides training rows, a kept model takes test rows")
-    checked = check_config(merged)
+    checked = check_config(request)
     files = obtain(checked, folders, download=download, progress=None)
     checked["source"] = source
     if preparation.imputation is not None:
-        checked["missing"] = None  # the model fills them, with what it learnt
+        checked["missing"] = None  # the model's imputation fills missing numbers
     if single:
         try:
             raw = sources.read_parts(checked, files, scratch)

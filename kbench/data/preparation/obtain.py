@@ -1,4 +1,4 @@
-"""Rows from raw files, bundled tables and generators; facts are checked, rows are split."""
+"""Load rows from raw files, bundled tables and generators; check facts and split the rows."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -23,9 +23,8 @@ from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, 
 from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError, counted
 
-# With fewer test rows than this, the line of a run says how few they are: one row of ten changes an
-# accuracy by ten points. A larger number would warn of scores that are rough but not accidental.
-# Set by hand.
+# Number of test rows below which the line of a run warns: one row of ten changes an accuracy by ten
+# points. A larger number would also warn of scores that mean something. Set by hand.
 _FEW_ROWS = 10
 
 
@@ -42,19 +41,19 @@ class Loaded(NamedTuple):
     # Rows without missing numbers.
     train: Rows
     test: Rows
-    rule: dict[str, Any]  # `target` of the config, labels that are texts replaced by numbers
-    labels: tuple[str, ...] | None = None  # The texts of the numbers
+    rule: dict[str, Any]  # `target` of the config, in which text labels are replaced by numbers
+    labels: tuple[str, ...] | None = None  # The text label of each number
     layout: formats.ColumnLayout | None = None  # Columns and categories, if the files are tables
-    imputation: Imputation | None = None  # What has replaced missing numbers
+    imputation: Imputation | None = None  # The values that replaced missing numbers
     # Whether indices of LIBSVM text start at 0; None for other formats.
     zero_based: bool | None = None
     notes: tuple[str, ...] = ()  # What was assumed, left out or filled, one sentence each
 
 
 class RawParts(NamedTuple):
-    """The rows of each part as in the files; the other attributes as of `Loaded`.
+    """The rows of each part as in the files; the other attributes are as in `Loaded`.
 
-    n_without_target : rows that the reader has left out already because they lack a target.
+    n_without_target : Number of rows that the reader left out because they lack a target.
     """
 
     parts: list[Any]
@@ -75,8 +74,8 @@ def load(
 
     config : Checked
     files : All present
-    scratch : A folder for arrays that may be larger than memory. It is made if it is needed; the
-        caller deletes it.
+    scratch : A folder for arrays that may be larger than memory; made if needed, deleted by the
+        caller.
     memory_mb : Memory that a guarded reader may use, in MiB; see `kbench.data.formats.guarded`
 
     Raises DataError: a file is malformed, or not the one that the facts describe.
@@ -84,26 +83,26 @@ def load(
     """
     rule = dict(config.get("target") or {})
     if config["source"]["kind"] == "generator":
-        made = generator(config)
+        gen = generator(config)
         n, n_test = config["n"], config["n_test"]
-        return Loaded(GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule)
+        return Loaded(GeneratedRows(gen, "train", n), GeneratedRows(gen, "test", n_test), rule)
     raw = read_parts(config, files, scratch, memory_mb)
     notes = [*_assumptions(config, raw), *raw.notes]
     rule = numbered(config["task"], rule, raw.labels)
-    parts, left_out = _without_missing(config, raw)
-    kept = []
+    parts, missing_notes = _without_missing(config, raw)
+    wanted_parts = []
     for part in parts:
-        wanted = wanted_rows(part.y, rule)
-        kept.append(part if wanted is None else part.take(wanted))
-    train, test, of_rows = _divided(config, kept)
+        indices = wanted_rows(part.y, rule)
+        wanted_parts.append(part if indices is None else part.take(indices))
+    train, test, row_notes = _train_and_test(config, wanted_parts)
     if rule.get("train") == "normal":
         normal = np.flatnonzero(~np.isin(train.y, rule["outlier"]))
-        of_rows.append(f"{train.n - normal.size} outliers are left out of the training rows")
+        row_notes.append(f"{train.n - normal.size} outliers are left out of the training rows")
         train = train.take(normal)
-    if config["source"]["kind"] == "file" and (copied := copied_rows(train, test)):
-        of_rows.append(copied)
+    if config["source"]["kind"] == "file" and (copies_note := copied_rows(train, test)):
+        row_notes.append(copies_note)
     if config["source"]["kind"] == "file" and test.n < _FEW_ROWS:
-        of_rows.append(
+        row_notes.append(
             f"scores are of {counted(test.n, 'test row')} alone, which says little; "
             "`kbench tune` with tune.cv=5 compares on all training rows"
         )
@@ -114,7 +113,7 @@ def load(
         imputation = learn_imputation(kind, train, column_names(raw.layout))
         train, test = imputation.of(train), imputation.of(test)
         if any(n_missing):
-            of_rows.append(
+            row_notes.append(
                 f"missing numbers in {n_missing[0]} training and {n_missing[1]} test rows are "
                 f"filled with the {STRATEGIES[kind]} of the training rows"
                 + f"; further features that say where: {imputation.indicated.size}"
@@ -128,21 +127,21 @@ def load(
         raw.layout,
         imputation,
         raw.zero_based,
-        (*notes, *left_out, *of_rows),
+        (*notes, *missing_notes, *row_notes),
     )
 
 
 def _without_missing(config: Mapping[str, Any], raw: RawParts) -> tuple[list[Any], list[str]]:
-    """The parts without rows that lack the target or, with `missing: drop`, a number; notes."""
-    kept, n_targets, n_numbers = [], raw.n_without_target, 0
+    """The parts without rows that lack the target or, with `missing: drop`, a number; and notes."""
+    usable_parts, n_targets, n_numbers = [], raw.n_without_target, 0
     for part in raw.parts:
         usable = np.isfinite(part.y)
         n_targets += int(np.count_nonzero(~usable))
         if config.get("missing") == "drop":
-            whole = ~rows_with_missing(part)
-            n_numbers += int(np.count_nonzero(usable & ~whole))
-            usable &= whole
-        kept.append(part if usable.all() else part.take(np.flatnonzero(usable)))
+            complete = ~rows_with_missing(part)
+            n_numbers += int(np.count_nonzero(usable & ~complete))
+            usable &= complete
+        usable_parts.append(part if usable.all() else part.take(np.flatnonzero(usable)))
     notes = []
     if n_targets:
         notes.append(
@@ -151,18 +150,18 @@ def _without_missing(config: Mapping[str, Any], raw: RawParts) -> tuple[list[Any
         )
     if n_numbers:
         notes.append(f"{counted(n_numbers, 'row')} with a missing number left out")
-    for part, key in zip(kept, ("path", "test_path"), strict=False):
+    for part, key in zip(usable_parts, ("path", "test_path"), strict=False):
         if part.n == 0:
             file = config.get(key) or config["name"]
             raise DataError(
                 f"{file}: no row is left, each lacks a target or a number; "
                 "dataset.source.columns.target=NAME chooses another column as the target"
             )
-    return kept, notes
+    return usable_parts, notes
 
 
-def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, list[str]]:
-    """Training rows, test rows, and what is to be said about the groups of rows."""
+def _train_and_test(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, list[str]]:
+    """Training rows, test rows, and notes about stratification and groups."""
     split = config.get("split") or {}
     own_test = config["source"]["kind"] == "file" and len(parts) == 2
     if len(parts) == 2 and (own_test or split.get("kind", "given") == "given"):
@@ -170,8 +169,8 @@ def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, lis
         return parts[0], parts[1], []
     if split.get("kind", "given") == "given":
         raise ConfigError("dataset.split.kind is given, but the file has one part: random or first")
-    whole = join(parts)
-    groups = whole.groups
+    all_rows = join(parts)
+    groups = all_rows.groups
     notes = []
     if split.get("stratified") and not is_stratified(split):
         notes.append(
@@ -179,37 +178,37 @@ def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, lis
             "rows: dataset.split.test_fraction alone keeps the proportions of the classes"
         )
     if split["kind"] != "random" or split.get("group") is False:
-        mixed = "rows of one group may be in both parts, as dataset.split"
+        note = "rows of one group may be in both parts, as dataset.split"
         key = ".group is false" if split["kind"] == "random" else f".kind is {split['kind']}"
-        notes += [] if groups is None else [mixed + key]
-        train, test = split_rows(whole.y, split)
-        return whole.take(train), whole.take(test), notes
+        notes += [] if groups is None else [note + key]
+        train, test = split_rows(all_rows.y, split)
+        return all_rows.take(train), all_rows.take(test), notes
     if groups is None and split.get("group"):
         raise ConfigError(
             "dataset.split.group is true, but the rows have no groups: a table has them in the "
             "column that dataset.source.columns.group names, LIBSVM text as qid:NUMBER, an .npz or "
             ".mat file as an array groups"
         )
-    train, test = split_rows(whole.y, split, groups)
+    train, test = split_rows(all_rows.y, split, groups)
     if groups is not None:
         counts = [np.unique(groups[rows]).size for rows in (train, test)]
         notes.append(
             f"rows of one group ({_group_name(config)}) stay together: {counts[0]} groups train, "
             f"{counts[1]} test; dataset.split.group=false divides single rows"
         )
-    return whole.take(train), whole.take(test), notes
+    return all_rows.take(train), all_rows.take(test), notes
 
 
 def _group_name(config: Mapping[str, Any]) -> str:
     source = config["source"]
-    wanted = (source.get("columns") or {}).get("group")
+    name = (source.get("columns") or {}).get("group")
     if FORMATS[source.get("format") or "libsvm"].options == "arrays":
-        wanted = (source.get("arrays") or {}).get("groups") or "groups"
-    return "qid" if wanted is None else printable(str(wanted))
+        name = (source.get("arrays") or {}).get("groups") or "groups"
+    return "qid" if name is None else printable(str(name))
 
 
 def column_names(layout: formats.ColumnLayout | None) -> Callable[[int], str]:
-    """The names of features by their numbers from 0, for messages."""
+    """A function from the number of a feature, from 0, to its name in messages."""
     names: list[str] = []
     rare = {} if layout is None else layout.get("rare", {})
     for name, categories in ({} if layout is None else layout["columns"]).items():
@@ -218,7 +217,7 @@ def column_names(layout: formats.ColumnLayout | None) -> Callable[[int], str]:
 
 
 def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
-    """What a user's own file leaves open and how it was taken."""
+    """Notes about the format, target and task that were assumed for a user's own file."""
     source, assumed, notes = config["source"], config.get("assumed") or [], []
     if source["kind"] != "file":
         return []
@@ -228,8 +227,8 @@ def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
             "dataset.source.format=... sets it"
         )
     target = None if raw.layout is None else raw.layout["target"]
-    named = (source.get("columns") or {}).get("target") is not None
-    if target is not None and not named and not is_mirror(str(config["path"])):
+    has_target = (source.get("columns") or {}).get("target") is not None
+    if target is not None and not has_target and not is_mirror(str(config["path"])):
         notes.append(
             f"the last column, {printable(target)!r}, is taken as the target; "
             "dataset.source.columns.target=NAME chooses another"
@@ -254,12 +253,12 @@ def read_parts(
     scratch: Path,
     memory_mb: float | None = None,
 ) -> RawParts:
-    """The rows of each part as in the files, with missing numbers and targets where they may be.
+    """The rows of each part as in the files, missing numbers and targets included if allowed.
 
-    It takes the parameters of `load`.
+    The parameters are those of `load`.
     """
     if files[0].role == "bundled":
-        return RawParts(_bundled(config, files))
+        return RawParts(_load_bundled(config, files))
     name = config["source"].get("format") or "libsvm"
     source = {
         "missing": config.get("missing") or "error",
@@ -267,7 +266,7 @@ def read_parts(
         **config["source"],
     }
     if name == "libsvm":
-        return _libsvm(config, files, scratch, source)
+        return _load_libsvm(config, files, scratch, source)
     paths: dict[str, list[Path]] = {}
     for file in files:
         assert file.path is not None
@@ -279,8 +278,8 @@ def read_parts(
         rows_by_part = formats.read(*request, scratch)
     widths = {part: rows.X.shape[1] for part, rows in rows_by_part.items()}
     if len(set(widths.values())) > 1:
-        shown = " and ".join(f"{width} ({part})" for part, width in widths.items())
-        raise DataError(f"{config['name']}: the parts have {shown} features, should be the same")
+        counts = " and ".join(f"{width} ({part})" for part, width in widths.items())
+        raise DataError(f"{config['name']}: the parts have {counts} features, should be the same")
     _check_facts(
         config, {part: rows.y for part, rows in rows_by_part.items()}, max(widths.values()), files
     )
@@ -301,32 +300,32 @@ def _target_range(config: Mapping[str, Any]) -> list[float] | None:
     return limits
 
 
-def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
+def _load_bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
     X, y = bundled.load(config["source"]["bundled"], [f.path for f in files if f.path])
     _check_facts(config, {"all": y}, X.shape[1], files)
     return [DenseRows(X, y)]
 
 
-def _libsvm(
+def _load_libsvm(
     config: Mapping[str, Any], files: list[FileStatus], scratch: Path, source: Mapping[str, Any]
 ) -> RawParts:
-    """Rows of each LIBSVM file, all of one width, on memory maps in `scratch`.
+    """Rows of each LIBSVM file, all with equal numbers of columns, on memory maps in `scratch`.
 
-    Indices start at 0 in all files if any file has an index 0, unless `source.zero_based` says it:
-    until then they are kept as the files have them. source : as of `kbench.data.formats.read`.
+    Unless `source.zero_based` is set, indices start at 0 in all files if any file has an index 0,
+    so they are shifted after the last file. source : As in `kbench.data.formats.read`.
     """
     from kbench.data.formats import libsvm
 
-    wanted = source.get("zero_based")
+    zero_based_key = source.get("zero_based")
     allowed = {key: source[key] != "error" for key in ("missing", "missing_target")}
-    auto, n_features = wanted in (None, "auto"), config.get("n_features")
-    known = None if auto else bool(wanted)
-    largest, lowest_index = 0, 1
+    auto, n_features = zero_based_key in (None, "auto"), config.get("n_features")
+    first_is_zero = None if auto else bool(zero_based_key)
+    largest_index, lowest_index = 0, 1
 
     def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
-        nonlocal largest, lowest_index
-        for rows in libsvm.pieces(path, n_features=n_features, zero_based=known, **allowed):
-            largest = max(largest, rows.largest_index)
+        nonlocal largest_index, lowest_index
+        for rows in libsvm.pieces(path, n_features=n_features, zero_based=first_is_zero, **allowed):
+            largest_index = max(largest_index, rows.largest_index)
             if auto and rows.indices.size:
                 lowest_index = min(lowest_index, int(rows.indices.min()))
             yield rows.to_csr(), rows.labels, rows.groups
@@ -338,10 +337,10 @@ def _libsvm(
 
     paths = {file.role: file.path for file in files if file.path is not None}
     parts = spill(((role, pieces(path)) for role, path in paths.items()), scratch, columns)
-    zero_based = lowest_index == 0 if auto else bool(wanted)
-    largest -= auto and not zero_based
-    if n_features is not None and largest > n_features:
-        for path in paths.values():  # names the line
+    zero_based = lowest_index == 0 if auto else bool(zero_based_key)
+    largest_index -= auto and not zero_based
+    if n_features is not None and largest_index > n_features:
+        for path in paths.values():  # raises an error that names the line
             deque(libsvm.pieces(path, n_features=n_features, zero_based=True, **allowed), maxlen=0)
     where = {role: partial(libsvm.line_of, path) for role, path in paths.items()}
     for role, part in parts.items():
@@ -349,7 +348,7 @@ def _libsvm(
     for file in files:
         if file.sample is not None:
             parts[file.role] = _draw(parts[file.role], *file.sample, file)
-    _check_facts(config, {role: p.y for role, p in parts.items()}, largest, files)
+    _check_facts(config, {role: p.y for role, p in parts.items()}, largest_index, files)
     note = "indices start at 0, as the index 0 occurs; dataset.source.zero_based=false refuses it"
     notes = (note,) if auto and zero_based else ()
     return RawParts(list(parts.values()), zero_based=zero_based, notes=notes)
@@ -364,7 +363,7 @@ def _draw(part: Any, n: int, seed: int, file: FileStatus) -> Any:
 def _check_facts(
     config: Mapping[str, Any], labels: dict[str, np.ndarray], largest: int, files: list[FileStatus]
 ) -> None:
-    """Compare what the files hold with the config's facts; DataError names the first difference."""
+    """Raise DataError for the first fact of the config that the files do not fulfil."""
     facts = config.get("facts") or {}
     fact_of = {"all": "n", "train": "n_train", "test": "n_test"}
     measured: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}

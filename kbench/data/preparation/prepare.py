@@ -1,4 +1,4 @@
-"""From the config of a data set to its arrays: obtain, read, check facts, split, scale, write.
+"""Prepare the arrays of a data set: obtain, read, check facts, split, scale, write.
 
 The name of a prepared folder is a hash of the content of the raw files and of every key of the
 config on which the arrays depend. Two processes that prepare the same data set wait for each other;
@@ -30,8 +30,8 @@ from kbench.errors import ConfigError, DataError, DataNotFoundError
 _INTERPRETATION = ("format", "columns", "arrays", "zero_based")
 
 # `storage: auto` makes arrays of sparse rows dense if they have at most this number of columns and
-# of bytes (2 GiB), or in any case above this fraction of nonzero entries, where CSR, with 8 bytes
-# for each, saves less than half. Dense arrays suit more methods. Set by hand.
+# of bytes (2 GiB), or a fraction of nonzero entries above DENSE_DENSITY, where CSR (8 bytes per
+# entry) saves less than half of the memory. Dense arrays suit more methods. Set by hand.
 DENSE_COLUMNS, DENSE_BYTES, DENSE_DENSITY = 1024, 2 << 30, 0.25
 
 
@@ -43,7 +43,7 @@ def prepare(
     progress: bool | None = None,
     memory_mb: float | None = None,
 ) -> Path:
-    """Make sure that the prepared arrays of a data set exist.
+    """Prepare the arrays of a data set, unless they exist.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ def prepare(
         The resolved config of the data set.
     folders : Folders
     download : bool
-        Whether an absent raw file is fetched.
+        Whether absent raw files are downloaded.
     progress : bool, optional
         Whether downloads show a progress bar; by default on a terminal.
     memory_mb : float, optional
-        Memory that the reader of a format which is read in a child process may use, in MiB; by
-        default the machine's.
+        Memory, in MiB, for readers that run in a child process (`Format.guarded`); by default the
+        machine's memory.
 
     Returns
     -------
@@ -77,9 +77,9 @@ def prepare(
     -----
     O(bytes) time, once. Memory for LIBSVM text, uncompressed .npy files and tables of numbers (CSV,
     ARFF, Parquet) of any size: blocks of 32 MiB, about 40 bytes per row, and for Parquet a page and
-    a dictionary of each column; the values are kept on disk meanwhile, 12 bytes each of LIBSVM text
-    and 8 of tables. Tables with categories and other formats need memory for the values, and files
-    of other formats for the text. Generators need 8 bytes per row.
+    a dictionary of each column. During preparation the values are on disk, with 12 bytes each for
+    LIBSVM text and 8 for tables. Tables with categories need memory for all values, and other
+    formats for all values and the text. Generators need 8 bytes per row.
     """
     if not isinstance(config, Mapping):
         raise ConfigError(f"config is {config!r}, should be a mapping of a data set's keys")
@@ -99,8 +99,8 @@ def prepare(
     if is_file(target / prepared.META):
         return target
     temporary = home / f".{target.name}.{os.getpid()}"
-    with writable(home), exclusive(home) as held:
-        if held:
+    with writable(home), exclusive(home) as locked:
+        if locked:
             _remove_unfinished(home)
         if not is_file(target / prepared.META):
             temporary.mkdir()
@@ -116,33 +116,33 @@ def prepare(
 
 
 def remove_abandoned(config: Mapping[str, Any], folders: Folders) -> None:
-    """Remove what killed preparations of a data set left, unless another one is at work.
+    """Remove the folders that killed preparations of a data set left, unless one is in progress.
 
-    `prepare` does so before it begins; this is for the parent of a child that was killed.
+    `prepare` does the same before it begins; a parent calls this after a child was killed.
     """
-    # The task does not matter here; without one, `complete` would read the file.
+    # Any task will do: without a task, `complete` would read the file.
     name = complete(with_variant(config) | {"task": "regression"})["name"]
     home = folders.prepared / name
-    with suppress(OSError), exclusive(home, wait=False) as held:
-        if held:
+    with suppress(OSError), exclusive(home, wait=False) as locked:
+        if locked:
             _remove_unfinished(home)
 
 
 def _remove_unfinished(home: Path) -> None:
     """Remove temporary folders; the caller holds the lock, so no other process uses them."""
-    for left in home.glob(".*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for folder in home.glob(".*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def with_task(
     config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None = None
 ) -> Mapping[str, Any]:
-    """The config; if it is an OpenML data set without a task, with the task of its targets.
+    """The config; an OpenML data set without a task gets the task that its targets suggest.
 
     Raises
     ------
     DataNotFoundError
-        Its table is absent, and cannot be fetched or may not be.
+        The table of the OpenML data set is absent and cannot or may not be downloaded.
     """
     if config.get("task") is not None or not is_mirror(str(config.get("path"))):
         return config
@@ -155,9 +155,9 @@ def with_task(
 def fingerprint(config: Mapping[str, Any], folders: Folders) -> str:
     """The checksum `data_sha256` that identifies the raw content of a data set.
 
-    For one raw file the sha256 of its decompressed bytes; for several the sha256 of their
-    concatenated hexadecimal checksums; for a generator of its name, version and parameters.
-    Checksums of files are cached.
+    The checksum of one raw file is the sha256 of its decompressed bytes; of several files it is the
+    sha256 of their concatenated hexadecimal checksums; of a generator it is the sha256 of name,
+    version and parameters. Checksums of files are cached.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
 def obtain(
     config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None
 ) -> list[FileStatus]:
-    """The raw files of a checked config; absent ones are fetched. See `prepare`."""
+    """The raw files of a checked config; absent files are downloaded if `download` is true."""
     if not download:
         return _present(config, folders)
     return [
@@ -252,12 +252,12 @@ def _sha256(config: Mapping[str, Any], files: list[FileStatus], folders: Folders
 
 
 def _key(config: Mapping[str, Any], sha256: str, files: list[FileStatus]) -> str:
-    described = influence(config)
-    described.pop("holdout", None)  # applied to the arrays when they are opened
-    described["sha256"] = sha256
-    described["files"] = [[f.role, f.sample] for f in files]
-    described["format"] = prepared.FORMAT
-    text = json.dumps(described, sort_keys=True)
+    key_parts = influence(config)
+    key_parts.pop("holdout", None)  # applied to the arrays when they are opened
+    key_parts["sha256"] = sha256
+    key_parts["files"] = [[f.role, f.sample] for f in files]
+    key_parts["format"] = prepared.FORMAT
+    text = json.dumps(key_parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -284,42 +284,42 @@ def _build(
 
     scratch = folder / "scratch"
     loaded = sources.load(config, files, scratch, memory_mb)
-    train, test, filled = loaded.train, loaded.test, loaded.imputation
+    train, test, imputation = loaded.train, loaded.test, loaded.imputation
     notes = list(loaded.notes)
     dense = _is_dense(config, train, test)
     kind = config.get("scale") or "none"
-    over = [train, test] if config.get("scale_over") == "all" else [train]
-    columns = scaling.fit_scaling(kind, over)
-    if columns is None and len(over) > 1:
+    fitted_on = [train, test] if config.get("scale_over") == "all" else [train]
+    columns = scaling.fit_scaling(kind, fitted_on)
+    if columns is None and len(fitted_on) > 1:
         notes.append("dataset.scale_over is all, but dataset.scale is none: no column is scaled")
     if columns is not None and not dense:
         columns.require_zeros(kind)
     n_train = min(config.get("first_train") or train.n, train.n)
     n_test = min(config.get("first_test") or test.n, test.n)
     for part, rows in (("train", train), ("test", test)):
-        if (asked := config.get(f"first_{part}") or 0) > rows.n:
-            notes.append(f"dataset.first_{part} is {asked}, there are {rows.n} such rows")
-    if merged := merged_columns(train, columns, sources.column_names(loaded.layout)):
-        notes.append(merged)
+        if (first_rows := config.get(f"first_{part}") or 0) > rows.n:
+            notes.append(f"dataset.first_{part} is {first_rows}, there are {rows.n} such rows")
+    if merged_note := merged_columns(train, columns, sources.column_names(loaded.layout)):
+        notes.append(merged_note)
     write = _write_dense if dense else _write_csr
     write(folder, "X_train", train, n_train, columns)
     write(folder, "X_test", test, n_test, columns)
-    # After the features: a generator has its targets only after a pass over the rows.
+    # Targets are written after features, because a generator makes them in a pass over the rows.
     rule = {**loaded.rule, "scale": target_scale(config)}
     targets, n_classes = target.learn(config["task"], train.y, test.y, rule, loaded.labels)
     y_train, y_test = targets.encode(train.y)[:n_train], targets.encode(test.y)[:n_test]
     prepared.save(folder / "y_train.npy", y_train)
     prepared.save(folder / "y_test.npy", y_test)
-    if n_classes and (strange := targets.strange_classes(y_train, y_test)):
-        notes.append(strange)
+    if n_classes and (classes_note := targets.strange_classes(y_train, y_test)):
+        notes.append(classes_note)
     if not n_classes and whole_and_huge(train.y):
         notes.append("targets are whole numbers from 2^53 on, which float64 rounds")
     if columns is not None:
         parts = (columns.shift, columns.factor, columns.base)
         prepared.save(folder / prepared.SCALING, np.stack(parts))
-    if filled is not None:
-        prepared.save(folder / prepared.FILL, filled.fill)
-        prepared.save(folder / prepared.INDICATED, filled.indicated)
+    if imputation is not None:
+        prepared.save(folder / prepared.FILL, imputation.fill)
+        prepared.save(folder / prepared.INDICATED, imputation.indicated)
     grouped = train.groups is not None and (config.get("split") or {}).get("group") is not False
     if grouped and train.groups is not None:
         prepared.save(folder / prepared.GROUPS, train.groups[:n_train])
@@ -339,7 +339,7 @@ def _build(
         "n_features": train.d,
         "target": asdict(targets),
         "scaled": columns is not None,
-        "filled": filled is not None,
+        "filled": imputation is not None,
         "grouped": grouped,
         "source": source,
         "layout": loaded.layout,
@@ -366,13 +366,13 @@ def _is_dense(config: Mapping[str, Any], train: Any, test: Any) -> bool:
 
 
 def _write_dense(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None:
-    with ArrayWriter(folder / f"{name}.npy", (n, rows.d), np.float32) as out:
-        left = n
+    with ArrayWriter(folder / f"{name}.npy", (n, rows.d), np.float32) as writer:
+        n_left = n
         for X in rows.blocks():
-            block = X[:left]
-            out.write(block if columns is None else columns.apply(block))
-            left -= block.shape[0]
-            if left == 0:
+            block = X[:n_left]
+            writer.write(block if columns is None else columns.apply(block))
+            n_left -= block.shape[0]
+            if n_left == 0:
                 break
 
 

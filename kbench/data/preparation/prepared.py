@@ -1,9 +1,9 @@
 """Prepared arrays on disk: written in blocks, opened as read-only memory maps.
 
-A prepared folder holds `X_train`, `y_train`, `X_test`, `y_test` as .npy files (a CSR matrix as
-three), the scaling of its columns and what fills missing numbers, the groups of training rows, if
-there are any, and `meta.json`. It is made under another name and renamed, so
-that a folder that can be opened is complete.
+A prepared folder holds `X_train`, `y_train`, `X_test` and `y_test` as .npy files (three files for a
+CSR matrix), `meta.json`, and, if they exist, the scaling of columns, the imputation and the groups
+of training rows. It is made under another name and renamed, so that a folder of this name is
+complete.
 """
 
 import json
@@ -20,10 +20,10 @@ from kbench.data.sources.array_file import ArrayWriter
 from kbench.errors import DataError
 from kbench.files import mapped
 
-FORMAT = 3  # raised when the files of a prepared folder change their meaning
+FORMAT = 3  # raise it when the files of a prepared folder change their meaning
 META = "meta.json"
-SCALING = "scaling.npy"  # shift, factor and base : (3, d), where columns were scaled
-FILL, INDICATED = "fill.npy", "indicated.npy"  # `Imputation`, where numbers are filled
+SCALING = "scaling.npy"  # (3, d): shift, factor and base of scaled columns
+FILL, INDICATED = "fill.npy", "indicated.npy"  # the arrays of `Imputation`
 GROUPS = "groups_train.npy"
 _CSR = ("data", "indices", "indptr")
 
@@ -39,8 +39,8 @@ class Dataset:
     X_train, X_test : ndarray of float32 or csr_matrix of float32, shape (n, d)
         C-ordered, read-only, backed by memory maps.
     y_train, y_test : ndarray, shape (n,)
-        binary: int32 in {-1, +1}; outlier: likewise, -1 for outliers; multiclass: int32;
-        regression: float64.
+        binary: int32, -1 or +1; outlier: int32, -1 for outliers and +1 for normal rows; multiclass:
+        int32; regression: float64.
     n_classes : int or None
         None for regression.
     sha256 : str
@@ -50,7 +50,7 @@ class Dataset:
     groups_train : ndarray of int64 or None, shape (n,)
         Training rows with equal numbers stay on one side of a random split.
     notes : tuple of str
-        What was assumed of the files, left out, filled or rounded, one sentence each.
+        Sentences about data that were assumed, left out, filled or rounded.
     """
 
     name: str
@@ -68,34 +68,34 @@ class Dataset:
 
     @property
     def n_train(self) -> int:
-        """Training rows."""
+        """Number of training rows."""
         return int(self.X_train.shape[0])
 
     @property
     def n_test(self) -> int:
-        """Test rows."""
+        """Number of test rows."""
         return int(self.X_test.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return int(self.X_train.shape[1])
 
 
 def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) -> Dataset:
-    """Open what `prepare` wrote; reads headers only.
+    """Open a prepared folder; reads only headers of the arrays.
 
     Parameters
     ----------
     path : str or Path
     holdout : mapping, optional
-        `holdout` of the data set's config: the training rows are divided again by `holdout_rows`
-        and copied into memory. The files of the test rows are not opened.
+        `holdout` of a config: `holdout_rows` divides the training rows into new training and test
+        rows, which are copied into memory. The files of the test rows are not opened.
 
     Raises
     ------
     DataError
-        The folder is absent, or of another version of kbench.
+        The folder is absent, or another version of kbench wrote it.
     """
     folder = Path(path)
     try:
@@ -106,9 +106,9 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
         arrays = {f"X_{part}": _open(folder, f"X_{part}", meta) for part in parts}
         arrays |= {f"y_{part}": mapped(folder / f"y_{part}.npy") for part in parts}
         scaling = list(mapped(folder / SCALING)) if meta["scaled"] else None
-        filled = [mapped(folder / name) for name in (FILL, INDICATED)] if meta["filled"] else None
+        fills = [mapped(folder / name) for name in (FILL, INDICATED)] if meta["filled"] else None
         groups = mapped(folder / GROUPS) if meta["grouped"] else None
-        preparation = Preparation.from_plain(meta | {"scaling": scaling, "imputation": filled})
+        preparation = Preparation.from_plain(meta | {"scaling": scaling, "imputation": fills})
     except (OSError, ValueError, KeyError, DataError) as error:
         raise DataError(
             f"{folder}: not a prepared data set ({error}); delete the folder, it is made again"
@@ -116,14 +116,14 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
     if holdout:
         X, y = arrays["X_train"], arrays["y_train"]
         classes = meta["n_classes"] is not None
-        divided = holdout_rows(y, holdout, classes=classes, groups=groups)
-        groups = None if groups is None else groups[divided[0]]
-        for part, rows in zip(("train", "test"), divided, strict=True):
+        row_numbers = holdout_rows(y, holdout, classes=classes, groups=groups)
+        groups = None if groups is None else groups[row_numbers[0]]
+        for part, rows in zip(("train", "test"), row_numbers, strict=True):
             arrays |= {f"X_{part}": _rows(X, rows), f"y_{part}": _rows(y, rows)}
     fields = ("name", "variant", "task", "n_classes", "sha256")
-    known = {name: meta[name] for name in fields}
+    facts = {name: meta[name] for name in fields}
     notes = tuple(meta["notes"])
-    return Dataset(**known, **arrays, preparation=preparation, groups_train=groups, notes=notes)
+    return Dataset(**facts, **arrays, preparation=preparation, groups_train=groups, notes=notes)
 
 
 def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:
@@ -140,7 +140,7 @@ def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:
 
 
 def _rows(X: Any, rows: np.ndarray) -> Any:
-    """Rows of an array, copied and read-only like the maps."""
+    """A copy of rows of an array, which is read-only like the memory maps."""
     part = X[rows]
     dense = isinstance(part, np.ndarray)
     for array in [part] if dense else [getattr(part, name) for name in _CSR]:
@@ -149,6 +149,6 @@ def _rows(X: Any, rows: np.ndarray) -> Any:
 
 
 def save(path: Path, array: np.ndarray) -> None:
-    """A whole array as .npy file."""
-    with ArrayWriter(path, array.shape, array.dtype) as out:
-        out.write(array)
+    """Write an array to an .npy file."""
+    with ArrayWriter(path, array.shape, array.dtype) as writer:
+        writer.write(array)

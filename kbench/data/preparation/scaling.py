@@ -1,6 +1,6 @@
-"""Scaling of columns, x -> factor * (x - shift) + base, estimated on some rows, applied to all.
+"""Scale columns by x -> factor * (x - shift) + base, estimated on training rows or on all rows.
 
-It is computed in float64 and rounded to float32 once. A constant column becomes 0.
+The formula is computed in float64 and rounded to float32 once. A constant column becomes 0.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class ColumnScaling:
         return self.factor[j] * (values - self.shift[j]) + self.base[j]
 
     def require_zeros(self, kind: str) -> None:
-        """Refuse a scaling of this kind that would fill a CSR matrix."""
+        """Refuse a scaling, of kind `kind`, under which zeros do not stay zeros."""
         if not np.all(self.base == self.shift * self.factor):
             raise ConfigError(
                 f"dataset.scale is {kind}, which moves zeros, but dataset.storage is csr: "
@@ -45,7 +45,7 @@ def fit_scaling(kind: str, parts: Iterable[Rows]) -> ColumnScaling | None:
 
     kind : {"none", "unit", "symmetric", "standard", "unit_global"}
         unit: to [0, 1]; symmetric: to [-1, 1]; standard: mean 0 and variance 1 (divided by n);
-        unit_global: as unit, with one least and one largest value for all columns.
+        unit_global: like unit, with the least and the largest value of all columns together.
         Zeros that a sparse file leaves out count as values.
 
     Returns ColumnScaling, or None for "none".
@@ -92,5 +92,5 @@ def _standard(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
     for X in (X for rows in parts for X in rows.blocks()):
         variance += ((X - mean) ** 2).sum(axis=0)
     deviation = np.sqrt(variance / n)
-    # Rounding gives a constant column a deviation of about 1e-16 of its value.
+    # Guard: rounding gives a constant column a deviation of about 1e-16 of its mean, not 0.
     return mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)

@@ -13,25 +13,26 @@ from kbench.errors import ConfigError
 def split_rows(
     y: np.ndarray, split: Mapping[str, Any], groups: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of the training and of the test part, in the order in which they are used.
+    """Row numbers of the training part and of the test part, in the order of the prepared arrays.
 
     y : ndarray, shape (n,). Labels; used only if the split is stratified.
-    split : kind: random or first; n_train, n_test, or test_fraction; seed; stratified; or folds and
-        fold (from 1).
+    split : `split` of a config: kind (random or first), n_train and n_test or test_fraction, seed,
+        stratified, or folds and fold (from 1).
     groups : ndarray of int64, shape (n,), optional
         Rows with equal numbers stay on one side of a random split.
 
-    Raises ConfigError: there are fewer rows, or groups, than requested; or rows in groups are to be
-    divided by `n_train` or `stratified`.
+    Raises ConfigError: there are fewer rows or groups than requested, or `n_train`, `n_test` or
+    `stratified` is set although the rows have groups.
 
     A random split takes the first `round((1 - test_fraction) n)` rows of
-    `numpy.random.RandomState(seed).permutation(n)` for training; a stratified one without `n_train`
-    and `n_test` does so within each class. Groups are divided by scikit-learn's GroupShuffleSplit,
-    and folds are those of its KFold, StratifiedKFold, GroupKFold or StratifiedGroupKFold
-    (`shuffle=True`), with the same seed; their rows are in the order of the permutation, too.
+    `numpy.random.RandomState(seed).permutation(n)` for training. A stratified split without
+    `n_train` and `n_test` takes such a fraction of each class. Groups are divided by scikit-learn's
+    GroupShuffleSplit, and folds are those of its KFold, StratifiedKFold, GroupKFold or
+    StratifiedGroupKFold (`shuffle=True`) with the same seed. The rows are always in the order of
+    the permutation.
     """
     if split.get("folds"):
-        return _fold(y, split, groups)
+        return _split_fold(y, split, groups)
     if groups is not None:
         return _split_groups(groups, split)
     n = y.size
@@ -39,13 +40,13 @@ def split_rows(
     if split["kind"] == "random":
         order = np.random.RandomState(split.get("seed") or 0).permutation(n)
     if is_stratified(split):
-        return _stratified(order, y, 1.0 - split["test_fraction"])
+        return _split_stratified(order, y, 1.0 - split["test_fraction"])
     n_train, n_test = rows_of_split(n, split)
     return order[:n_train], order[n_train : n_train + n_test]
 
 
 def is_stratified(split: Mapping[str, Any]) -> bool:
-    """Whether a random split keeps the proportions of classes: not if it names numbers of rows."""
+    """Whether a random split keeps the proportions of classes; n_train and n_test exclude it."""
     sizes = split.get("n_train") or split.get("n_test")
     return bool(split.get("stratified")) and not sizes
 
@@ -74,21 +75,21 @@ def _split_groups(groups: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndar
     shuffled = GroupShuffleSplit(1, test_size=split["test_fraction"], random_state=seed)
     train, _ = next(shuffled.split(groups, groups=groups))
     order = np.random.RandomState(seed).permutation(groups.size)
-    trains = np.zeros(groups.size, dtype=bool)
-    trains[train] = True
-    return order[trains[order]], order[~trains[order]]
+    in_training = np.zeros(groups.size, dtype=bool)
+    in_training[train] = True
+    return order[in_training[order]], order[~in_training[order]]
 
 
-def _fold(
+def _split_fold(
     y: np.ndarray, split: Mapping[str, Any], groups: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     from sklearn import model_selection
 
     folds, seed = split["folds"], split.get("seed") or 0
-    units = y.size if groups is None else np.unique(groups).size
-    if units < folds:
-        what = "rows" if groups is None else "groups of rows"
-        raise ConfigError(f"dataset.split.folds is {folds}, there are {units} {what}")
+    n_units = y.size if groups is None else np.unique(groups).size
+    if n_units < folds:
+        units = "rows" if groups is None else "groups of rows"
+        raise ConfigError(f"dataset.split.folds is {folds}, there are {n_units} {units}")
     labels = None
     if split.get("stratified"):
         labels = np.unique(y, return_inverse=True)[1]
@@ -99,45 +100,47 @@ def _fold(
             )
     name = f"{'Stratified' * (labels is not None)}{'Group' * (groups is not None)}KFold"
     splitter = getattr(model_selection, name)(folds, shuffle=True, random_state=seed)
-    tests = np.zeros(y.size, dtype=bool)
+    in_test = np.zeros(y.size, dtype=bool)
     parts = list(splitter.split(np.zeros((y.size, 0)), labels, groups))
-    tests[parts[split["fold"] - 1][1]] = True
+    in_test[parts[split["fold"] - 1][1]] = True
     order = np.random.RandomState(seed).permutation(y.size)
-    return order[~tests[order]], order[tests[order]]
+    return order[~in_test[order]], order[in_test[order]]
 
 
-def _stratified(order: np.ndarray, y: np.ndarray, fraction: float) -> tuple[np.ndarray, np.ndarray]:
-    trains = np.zeros(y.size, dtype=bool)
+def _split_stratified(
+    order: np.ndarray, y: np.ndarray, fraction: float
+) -> tuple[np.ndarray, np.ndarray]:
+    in_training = np.zeros(y.size, dtype=bool)
     for label in np.unique(y):
         members = order[y[order] == label]
-        trains[members[: round(fraction * members.size)]] = True
-    if trains.all() or not trains.any():
+        in_training[members[: round(fraction * members.size)]] = True
+    if in_training.all() or not in_training.any():
         raise ConfigError(
             f"dataset.split.test_fraction is {1.0 - fraction:.6g}, which leaves no row to "
-            + ("test" if trains.all() else "train")
+            + ("test" if in_training.all() else "train")
         )
-    return order[trains[order]], order[~trains[order]]
+    return order[in_training[order]], order[~in_training[order]]
 
 
 def holdout_rows(
     y: np.ndarray, holdout: Mapping[str, Any], *, classes: bool, groups: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers, ascending, of the training rows that train and of those that validate.
+    """Divide training rows; returns ascending numbers of rows to train on and to validate on.
 
     y : ndarray, shape (n,). Targets of the training rows.
-    holdout : folds and fold (from 1), or fraction; rows; seed
-    classes : Whether y holds classes. The division is then stratified: the counts of two folds
+    holdout : `holdout` of a config: folds and fold (from 1), or fraction; rows; seed
+    classes : Whether y holds classes. The division is then stratified: the sizes of two folds
         differ by at most one, for each class and in total.
     groups : ndarray of int64, shape (n,), optional
-        Rows with equal numbers stay on one side. Groups, in random order, go to the smallest fold,
-        or validate until the fraction is reached.
+        Rows with equal numbers stay on one side. Groups in random order go to the smallest fold, or
+        to the validation rows until their fraction is reached.
 
     Raises ConfigError: there are fewer rows than requested.
 
-    `numpy.random.RandomState(seed).permutation(n)` is sorted by class; row k goes to fold k modulo
-    the number of folds. For a subset of m rows, the rows of each class get equidistant positions in
-    [0, 1) from 0, and the first m are taken: subsets are nested, and one of as many rows as there
-    are classes contains every class.
+    `numpy.random.RandomState(seed).permutation(n)` is sorted by class, and its element k goes to
+    fold k modulo the number of folds. For a subset of m rows, the rows of each class get
+    equidistant positions from 0 in [0, 1), and the m rows with the lowest positions are taken. Such
+    subsets are nested, and contain every class if m is at least the number of classes.
     """
     n = y.size
     labels = y if classes else np.zeros(n, dtype=np.int8)
@@ -145,13 +148,13 @@ def holdout_rows(
     order = order[np.argsort(labels[order], kind="stable")]
     folds, fold, fraction = (holdout.get(name) for name in ("folds", "fold", "fraction"))
     if groups is not None:
-        validates = _held_out_groups(groups, holdout)[order]
-        train, validate = order[~validates], order[validates]
+        in_validation = _held_out_groups(groups, holdout)[order]
+        train, validate = order[~in_validation], order[in_validation]
     elif folds is not None and fold is not None:
         if folds > n:
             raise ConfigError(f"dataset.holdout.folds is {folds}, there are {n} training rows")
-        validates = np.arange(n) % folds == fold - 1
-        train, validate = order[~validates], order[validates]
+        in_validation = np.arange(n) % folds == fold - 1
+        train, validate = order[~in_validation], order[in_validation]
     else:
         order = _spread(order, labels)
         n_train = n - round(holdout["fraction"] * n)
@@ -169,25 +172,25 @@ def holdout_rows(
 
 def _held_out_groups(groups: np.ndarray, holdout: Mapping[str, Any]) -> np.ndarray:
     """Whether each row validates, shape (n,)."""
-    _, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    _, group_of_row, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     shuffled = np.random.RandomState(holdout.get("seed") or 0).permutation(sizes.size)
     folds, fold = holdout.get("folds"), holdout.get("fold")
     if folds is None or fold is None:
-        wanted = holdout["fraction"] * groups.size
-        chosen = shuffled[np.cumsum(sizes[shuffled]) - sizes[shuffled] / 2 <= wanted]
+        n_wanted = holdout["fraction"] * groups.size
+        held_out = shuffled[np.cumsum(sizes[shuffled]) - sizes[shuffled] / 2 <= n_wanted]
     else:
-        filled, of_group = np.zeros(folds), np.zeros(sizes.size, dtype=int)
+        fold_sizes, fold_of_group = np.zeros(folds), np.zeros(sizes.size, dtype=int)
         for group in shuffled:
-            of_group[group] = np.argmin(filled)
-            filled[of_group[group]] += sizes[group]
-        chosen = np.flatnonzero(of_group == fold - 1)
-    validates: np.ndarray = np.isin(place, chosen)
-    if not 0 < np.count_nonzero(validates) < groups.size:
+            fold_of_group[group] = np.argmin(fold_sizes)
+            fold_sizes[fold_of_group[group]] += sizes[group]
+        held_out = np.flatnonzero(fold_of_group == fold - 1)
+    in_validation: np.ndarray = np.isin(group_of_row, held_out)
+    if not 0 < np.count_nonzero(in_validation) < groups.size:
         raise ConfigError(
             f"dataset.holdout divides {sizes.size} groups of rows into training and validation "
             "rows, one side is empty"
         )
-    return validates
+    return in_validation
 
 
 def _spread(order: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""From the labels of the files to the targets of a task."""
+"""The map from labels in files to targets of a task."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ def wanted_rows(y: np.ndarray, rule: Mapping[str, Any]) -> np.ndarray | None:
 
 
 def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None) -> dict[str, Any]:
-    """The rule, labels that are texts replaced by their indices in `labels`.
+    """The rule, in which text labels are replaced by their indices in `labels`.
 
-    Raises ConfigError: the rule names a label that the files do not have, or no label although it
-    has to.
+    Raises ConfigError: the rule names a label that the files lack, or lacks a label that the task
+    needs.
     """
-    named = {name: rule[name] for name in ("positive", "negative", "outlier") if rule.get(name)}
-    texts = [v for values in named.values() for v in values if isinstance(v, str)]
+    lists = {name: rule[name] for name in ("positive", "negative", "outlier") if rule.get(name)}
+    texts = [v for values in lists.values() for v in values if isinstance(v, str)]
     if labels is None:
         if texts:
             raise ConfigError(f"dataset.target names {texts[0]!r}, but the labels are numbers")
@@ -40,7 +40,7 @@ def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None)
     _require_known(rule, labels, listed(labels))
     if task == "binary":
         _require_positive(rule, labels, listed(labels))
-    return dict(rule) | {name: [labels.index(v) for v in named[name]] for name in named}
+    return dict(rule) | {name: [labels.index(v) for v in lists[name]] for name in lists}
 
 
 # Tasks whose targets are -1 and +1.
@@ -54,13 +54,13 @@ class TargetMap:
     task: str  # {"binary", "multiclass", "regression", "outlier"}
     # Labels in the files, sorted; empty if any number may be a target.
     labels: tuple[float, ...] = ()
-    # Labels of class +1, for outlier the normal ones; for regression those that become 1, the
-    # others 0.
+    # Labels of class +1, which for outlier is the class of normal rows. For regression on labels:
+    # labels that become 1; the others become 0.
     positive: tuple[float, ...] = ()
     # A regression's target is (label - shift) / unit.
     shift: float = 0.0
     unit: float = 1.0
-    texts: tuple[str, ...] | None = None  # If the files have texts: label k is texts[k]
+    texts: tuple[str, ...] | None = None  # Label k is texts[k]; None if the labels are numbers
     # Whether a regression is scored in the unit of the files, not in the unit of the targets.
     own_unit: bool = False
 
@@ -76,10 +76,9 @@ class TargetMap:
         return (labels - self.shift) / self.unit
 
     def decode(self, targets: np.ndarray) -> np.ndarray:
-        """The labels or values in the files' terms of targets : (n,).
+        """The files' values (for regression) or labels (for classes) of targets : (n,).
 
-        For regression in the files' unit, for classes their labels; -1 and +1 stay if a class has
-        several labels.
+        -1 and +1 stay if a class has several labels.
         """
         if self.task == "regression":
             return targets * self.unit + self.shift
@@ -95,43 +94,43 @@ class TargetMap:
         return labels if self.texts is None else np.array(self.texts)[labels]
 
     def strange_classes(self, y_train: np.ndarray, y_test: np.ndarray) -> str | None:
-        """A sentence about classes that only test rows have; y : targets, as `encode` makes them.
+        """A note about classes that only test rows have; y : (n,) targets from `encode`.
 
-        None if there are none, or if all training rows are of one class, which methods refuse.
+        None without such a class, or if all training rows have one class, an error in `fit`.
         """
-        known = np.unique(y_train)
-        strange = ~np.isin(y_test, known)
-        n = int(np.count_nonzero(strange))
-        if not n or known.size < 2:
+        train_classes = np.unique(y_train)
+        is_new = ~np.isin(y_test, train_classes)
+        n = int(np.count_nonzero(is_new))
+        if not n or train_classes.size < 2:
             return None
-        shown = listed(map(str, self.decode(np.unique(y_test[strange]))))
+        names = listed(map(str, self.decode(np.unique(y_test[is_new]))))
         return (
-            f"{counted(n, 'test row')} of classes that no training row has count as errors: {shown}"
+            f"{counted(n, 'test row')} of classes that no training row has count as errors: {names}"
         )
 
     def unknown_labels(self, labels: np.ndarray, texts: Sequence[str] = ()) -> str | None:
-        """Say which labels of later rows are no class of the model; None if all of them are.
+        """A note about labels of later rows that are not classes of the model, or None.
 
-        labels : (n,), as in the files. texts : those of the model, then others that the rows have.
+        labels : (n,), as in the files. texts : The model's texts, then further texts of the rows.
         """
-        strange = [*map(repr, texts[len(self.texts or ()) :])]
+        unknown = [*map(repr, texts[len(self.texts or ()) :])]
         if self.labels:
             present = np.unique(labels[~np.isnan(labels)])
-            strange += [f"{label:.15g}" for label in present[~np.isin(present, self.labels)]]
-        if not strange:
+            unknown += [f"{label:.15g}" for label in present[~np.isin(present, self.labels)]]
+        if not unknown:
             return None
-        known = map(repr, self.texts) if self.texts else (f"{v:.15g}" for v in self.labels)
-        right = f"a class of the model, which are {listed(known)}" if self.labels else "a number"
-        return f"rows whose target is {listed(strange)} are not scored: it is not {right}"
+        names = map(repr, self.texts) if self.texts else (f"{v:.15g}" for v in self.labels)
+        expected = f"a class of the model, which are {listed(names)}" if self.labels else "a number"
+        return f"rows whose target is {listed(unknown)} are not scored: it is not {expected}"
 
     def scored(self, targets: np.ndarray) -> np.ndarray:
-        """Targets or predictions : (n,) in the unit in which a run is scored."""
+        """Targets or predictions : (n,) in the unit in which the run is scored."""
         return self.decode(targets) if self.own_unit else targets
 
     def known(self, labels: np.ndarray) -> np.ndarray:
-        """Which raw labels : (n,) can be targets: not missing and infinite ones; (n,) bool."""
-        known = np.isfinite(labels)
-        return known & np.isin(labels, self.labels) if self.labels else known
+        """(n,) bool: which labels : (n,) are finite and, if there are classes, known."""
+        finite = np.isfinite(labels)
+        return finite & np.isin(labels, self.labels) if self.labels else finite
 
 
 def learn(
@@ -141,7 +140,7 @@ def learn(
     rule: Mapping[str, Any],
     texts: tuple[str, ...] | None = None,
 ) -> tuple[TargetMap, int | None]:
-    """The map from labels to targets, and the number of classes (None for regression).
+    """Make the map from labels to targets, and count the classes (None for regression).
 
     Parameters
     ----------
@@ -149,7 +148,7 @@ def learn(
     y_train, y_test : ndarray of float64, shape (n,). Labels as in the files.
     rule : `target` of the config: positive, negative, outlier, scale; labels are numbers, see
         `numbered`.
-    texts : tuple of str, optional. Texts of the numbers.
+    texts : tuple of str, optional. The text of each numbered label.
 
     Raises
     ------
@@ -162,7 +161,7 @@ def learn(
     Warns
     -----
     UserWarning
-        More than MAX_CLASSES classes that are numbers: probably the targets of a regression.
+        More than MAX_CLASSES labels are numbers, so they are probably targets of a regression.
     """
     if task == "regression" and not rule.get("positive"):
         kind = rule.get("scale") or "none"
@@ -184,24 +183,24 @@ def learn(
                 "dataset.task=regression",
                 stacklevel=2,
             )
-        odd = labels[(labels != np.round(labels)) | (np.abs(labels) > 2**31 - 1)]
-        if odd.size:
+        wrong = labels[(labels != np.round(labels)) | (np.abs(labels) > 2**31 - 1)]
+        if wrong.size:
             raise DataError(
-                f"label {odd[0]:g}: a class label should be a whole number; for real targets set "
+                f"label {wrong[0]:g}: a class label should be a whole number; for real targets set "
                 "dataset.task=regression"
             )
         return TargetMap(task, tuple(labels.tolist()), texts=texts), int(labels.size)
     positive = _normal(labels, rule["outlier"]) if task == "outlier" else _positive(labels, rule)
-    known = TargetMap(task, tuple(labels.tolist()), tuple(positive), texts=texts)
+    target_map = TargetMap(task, tuple(labels.tolist()), tuple(positive), texts=texts)
     if task in _OF_TWO:
-        return known, 2
+        return target_map, 2
     kind = rule.get("scale") or "none"
-    shift, unit = _scale(known.encode(y_train), kind)
-    return replace(known, shift=shift, unit=unit, own_unit=kind == "fit"), None
+    shift, unit = _scale(target_map.encode(y_train), kind)
+    return replace(target_map, shift=shift, unit=unit, own_unit=kind == "fit"), None
 
 
 def _require_distinct(labels: np.ndarray) -> None:
-    """Refuse class labels from 2^53 on, where float64 no longer distinguishes whole numbers."""
+    """Refuse class labels from 2^53 on, because float64 merges such whole numbers."""
     if np.abs(labels).max(initial=0.0) >= 2.0**53:
         worst = labels[np.argmax(np.abs(labels))]
         raise DataError(
@@ -210,51 +209,51 @@ def _require_distinct(labels: np.ndarray) -> None:
         )
 
 
-def _shown(labels: np.ndarray) -> str:
+def _labels_text(labels: np.ndarray) -> str:
     return ", ".join(f"{v:g}" for v in labels[:12]) + (", ..." if labels.size > 12 else "")
 
 
 def _normal(labels: np.ndarray, outlier: list[Any]) -> list[float]:
     """The labels that are not labels of outliers."""
-    shown = _shown(labels)
-    _require_known({"outlier": outlier}, labels, shown)
+    names = _labels_text(labels)
+    _require_known({"outlier": outlier}, labels, names)
     normal = labels[~np.isin(labels, outlier)]
     if not normal.size:
-        raise ConfigError(f"dataset.target.outlier has every label ({shown}), none is normal")
+        raise ConfigError(f"dataset.target.outlier has every label ({names}), none is normal")
     return [float(v) for v in normal]
 
 
 def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
-    shown = _shown(labels)
-    _require_positive(rule, labels, shown)
+    names = _labels_text(labels)
+    _require_positive(rule, labels, names)
     positive = rule.get("positive")
     if not positive:
         return [float(labels[1])]
-    _require_known(rule, labels, shown)
+    _require_known(rule, labels, names)
     if set(positive) & set(rule.get("negative") or []):
         raise ConfigError("dataset.target: a label is both positive and negative")
     if not set(labels) - set(positive):
-        raise ConfigError(f"dataset.target.positive has every label ({shown}), none is negative")
+        raise ConfigError(f"dataset.target.positive has every label ({names}), none is negative")
     return [float(v) for v in positive]
 
 
-def _require_known(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
-    """Refuse a rule with a label that the files do not have."""
+def _require_known(rule: Mapping[str, Any], labels: Any, names: str) -> None:
+    """Refuse a rule with a label that the files lack."""
     for name in ("positive", "negative", "outlier"):
         for label in rule.get(name) or []:
             if label not in labels:
-                named = repr(label) if isinstance(label, str) else f"{label:g}"
-                raise ConfigError(f"dataset.target.{name} has {named}, but the labels are {shown}")
+                text = repr(label) if isinstance(label, str) else f"{label:g}"
+                raise ConfigError(f"dataset.target.{name} has {text}, but the labels are {names}")
 
 
-def _require_positive(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
-    """Refuse a rule without positive labels where there are not two."""
+def _require_positive(rule: Mapping[str, Any], labels: Any, names: str) -> None:
+    """Refuse a rule without positive labels unless there are two labels."""
     if not rule.get("positive") and len(labels) != 2:
         are_texts = all(isinstance(label, str) for label in labels)
         pair = first_confusable_pair(labels) if are_texts else []
         spelling = f" ({pair[0]!r} and {pair[1]!r} differ in spelling alone)" if pair else ""
         raise ConfigError(
-            f"dataset.task is binary, but the labels are {shown}{spelling}: name the positive ones "
+            f"dataset.task is binary, but the labels are {names}{spelling}: name the positive ones "
             "by dataset.target.positive=[...], or set dataset.task=multiclass"
         )
 

@@ -1,1 +1,1 @@
-"""Where rows come from: files, downloads, bundled tables, generators; read in bounded memory."""
+"""Sources of rows: files, downloads, bundled tables, generators; read in bounded memory."""

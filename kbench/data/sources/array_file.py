@@ -1,4 +1,4 @@
-"""The .npy files of prepared data, written block by block."""
+"""Write the .npy files of prepared data block by block."""
 
 from math import prod
 from pathlib import Path
@@ -8,17 +8,16 @@ import numpy as np
 
 
 class ArrayWriter:
-    """An .npy file, written block by block.
+    """An .npy file that is written block by block.
 
-    It uses plain writes and not a writable map, so that a full disk is an OSError and not a SIGBUS.
+    A full disk raises OSError; in a writable memory map it would end the process by SIGBUS.
 
     Parameters
     ----------
-    path : The file; it is overwritten
+    path : The file, which is overwritten
     shape : tuple of int
-        The first of them may be None: the number of rows is then counted, and the header is written
-        again at the end. NumPy pads headers so that the first axis may grow without moving the
-        values.
+        If the first length is None, the rows are counted and the header is written again at the
+        end. NumPy pads headers, so that the length can be written without moving the values.
     dtype : dtype
     """
 
@@ -49,6 +48,6 @@ class ArrayWriter:
             self._write_header(self._size // self._row_size)
         self._file.close()
         if kind is None and self._rows is not None:
-            left = self._rows * self._row_size - self._size
-            if left:
-                raise ValueError(f"{self._file.name}: {left} entries were not written")
+            n_missing = self._rows * self._row_size - self._size
+            if n_missing:
+                raise ValueError(f"{self._file.name}: {n_missing} entries were not written")

@@ -1,7 +1,6 @@
-"""scikit-learn's bundled data sets, read from the files of the installed package.
+"""Read scikit-learn's bundled data sets from the files of the installed package.
 
-The package itself is not imported, because its import takes about a second and its files are short
-CSV tables.
+The files are short CSV tables, so scikit-learn is not imported, which would take about a second.
 """
 
 from pathlib import Path
@@ -27,7 +26,7 @@ def load(name: str, paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     name : {"digits", "iris", "wine", "breast_cancer", "diabetes"}
-    paths : Its files, side by side; the target is the last column
+    paths : Files of the set, whose columns are joined; the target is the last column
 
     Returns
     -------

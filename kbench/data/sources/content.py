@@ -2,8 +2,8 @@
 
 gzip, bzip2, xz and zip are recognised by content, not by the file's name. The sha256 of the
 decompressed bytes identifies the data, so that `ijcnn1.xz` and `ijcnn1.bz2` are the same data. It
-is cached by path, size, modification time and time of the last change to its inode: the last one
-differs also after `cp -p`, `tar` or `rsync -t` put another file of the same size and date there.
+is cached by path, size, modification time and inode change time. The inode change time differs even
+if `cp -p`, `tar` or `rsync -t` replace the file by another one of the same size and date.
 """
 
 import bz2
@@ -47,7 +47,7 @@ _NO_TEXT = {
     b"\xff\xfe": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
     b"\xfe\xff": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
 }
-"""First bytes of files that hold no rows of text -> what they are, and how they can be read."""
+"""First bytes of a file without rows of text -> the kind of the file, and the remedy."""
 
 _PAGE = (
     "an HTML or XML page; a server may have sent it instead of the data: delete the file and "
@@ -55,17 +55,16 @@ _PAGE = (
 )
 _LINES = "`pandas.read_json(FILE, lines=True).to_csv(NEW, index=False)` makes a table"
 _MARKED_UP = {
-    # A header such as <TICKER>,<DATE> does not match, nor does a first column of values like <0.5.
+    # Neither a header such as <TICKER>,<DATE> nor a first column of values like <0.5 matches.
     re.compile(rb"\s*<[A-Za-z!?/](?![^<>\n]*>[,;\t|])"): _PAGE,
     re.compile(rb"\s*\{.*\}\s*?\n\s*\{"): f"lines of JSON; {_LINES}",
     re.compile(rb"\s*(\{\s*\"|\[\s*[\[{])"): f"JSON; {_LINES.replace(', lines=True', '')}",
 }
-"""Pattern of the beginning of a text that is not made of rows -> what it is, and the remedy."""
+"""Pattern of the beginning of a text without rows -> the kind of the text, and the remedy."""
 
 MAX_LINE_BYTES = 32 << 20
-"""Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory
-that a damaged file costs before it is refused: 5 MB of gzip can hold 1 GB without a line end.
-Guard."""
+"""Longest line of a text file, in bytes (32 MiB, about two million values). Guard: it bounds the
+memory that a damaged file costs, as 5 MB of gzip can hold 1 GB without a line end."""
 
 
 def chunks(path: Path) -> Iterator[bytes]:
@@ -83,12 +82,12 @@ def chunks(path: Path) -> Iterator[bytes]:
     except (KbenchError, MemoryError):
         raise
     except Exception as error:
-        # The decompressors raise whatever a damaged file leads them to: EOFError, zlib.error,
-        # LZMAError, BadZipFile, RuntimeError (encrypted), NotImplementedError, a plain OSError.
-        # A failure of the file system is an OSError with a number.
+        # For damaged files decompressors raise EOFError, zlib.error, LZMAError, BadZipFile,
+        # RuntimeError (encrypted), NotImplementedError or an OSError without an error number. The
+        # errors of the file system have a number and a text.
         reason = error.strerror if isinstance(error, OSError) else None
-        shown = one_line(error, 200) or type(error).__name__
-        reason = reason or f"damaged or cut off ({shown}); delete it and fetch it again"
+        description = one_line(error, 200) or type(error).__name__
+        reason = reason or f"damaged or cut off ({description}); delete it and fetch it again"
         raise DataError(f"{path}: {reason}") from None
 
 
@@ -100,22 +99,22 @@ def _open(path: Path) -> IO[bytes]:
             return opener(path, "rb")  # type: ignore[operator]
     if head.startswith(b"PK\x03\x04") and path.suffix != ".npz":  # an .npz is itself an archive
         archive = zipfile.ZipFile(path)
-        # Members that macOS adds to an archive hold icons and the like.
+        # macOS adds such members, which hold icons.
         added = ("__MACOSX/", ".DS_Store")
         members = [
             m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(added))
         ]
-        named = [m for m in members if Path(m.filename).name in (path.stem, path.name)]
-        chosen = members if len(members) == 1 else named
-        if len(chosen) != 1:
+        matching = [m for m in members if Path(m.filename).name in (path.stem, path.name)]
+        selection = members if len(members) == 1 else matching
+        if len(selection) != 1:
             archive.close()
-            what = f"holds {len(members)} files, should be one; unpack it there"
+            problem = f"holds {len(members)} files, should be one; unpack it there"
             if any(member.filename == "xl/workbook.xml" for member in members):
-                what = "an Excel workbook; save the sheet as CSV (UTF-8)"
+                problem = "an Excel workbook; save the sheet as CSV (UTF-8)"
             elif all(member.filename.endswith(".npy") for member in members):
-                what = "an .npz archive, which dataset.source.format=npz reads"
-            raise DataError(f"{path}: {what}")
-        return archive.open(chosen[0])
+                problem = "an .npz archive, which dataset.source.format=npz reads"
+            raise DataError(f"{path}: {problem}")
+        return archive.open(selection[0])
     return open(path, "rb")
 
 
@@ -128,26 +127,25 @@ def read(path: Path) -> bytearray:
 
 
 def require_text(head: bytes, path: Path) -> None:
-    """Refuse a file that begins as one of another kind does, and say which."""
-    what = next((what for magic, what in _NO_TEXT.items() if head.startswith(magic)), None)
-    if what is None:
+    """Refuse a file whose first bytes show that it holds no rows of text; name its kind."""
+    kind = next((kind for magic, kind in _NO_TEXT.items() if head.startswith(magic)), None)
+    if kind is None:
         plain = head.removeprefix(b"\xef\xbb\xbf")
-        what = next((what for form, what in _MARKED_UP.items() if form.match(plain)), None)
-    if what is None and head[257:262] == b"ustar":
-        what = "a tar archive; unpack it there"
-    if what is None and head[:1] == b"\0" == head[2:3]:
-        what = "UTF-16 text; `iconv -f UTF-16BE -t UTF-8` converts it"
-    if what is None and head[1:2] == b"\0" == head[3:4]:
-        what = "UTF-16 text; `iconv -f UTF-16LE -t UTF-8` converts it"
-    if what is not None:
-        raise DataError(f"{path}: not rows of text in UTF-8 but {what}")
+        kind = next((kind for form, kind in _MARKED_UP.items() if form.match(plain)), None)
+    if kind is None and head[257:262] == b"ustar":
+        kind = "a tar archive; unpack it there"
+    if kind is None and head[:1] == b"\0" == head[2:3]:
+        kind = "UTF-16 text; `iconv -f UTF-16BE -t UTF-8` converts it"
+    if kind is None and head[1:2] == b"\0" == head[3:4]:
+        kind = "UTF-16 text; `iconv -f UTF-16LE -t UTF-8` converts it"
+    if kind is not None:
+        raise DataError(f"{path}: not rows of text in UTF-8 but {kind}")
 
 
 def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     """The decompressed text of a file in pieces of whole lines, O(`PieceSizes.text`) each.
 
-    A line longer than that makes a longer piece, up to MAX_LINE_BYTES. The last piece may lack a
-    line feed.
+    A longer line makes a longer piece, up to MAX_LINE_BYTES. The last piece may lack a line feed.
 
     Yields
     ------
@@ -157,37 +155,37 @@ def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         Not empty.
     last : bool
     """
-    number, rest = 1, bytearray()
+    number, buffer = 1, bytearray()
     for piece in chunks(path):
-        seen = len(rest)
-        rest += piece
-        if number == 1 and not seen:
+        n_searched = len(buffer)
+        buffer += piece
+        if number == 1 and not n_searched:
             require_text(piece, path)
-        end = rest.rfind(b"\n", seen) + 1
-        if 0 < end < len(rest):  # what follows shows that this piece is not the last one
-            text = bytes(rest[:end])
-            del rest[:end]
+        end = buffer.rfind(b"\n", n_searched) + 1
+        if 0 < end < len(buffer):  # more bytes follow, so this piece is not the last one
+            text = bytes(buffer[:end])
+            del buffer[:end]
             yield number, text, False
             number += text.count(b"\n")
-        if len(rest) > MAX_LINE_BYTES + piece_sizes().text:
+        if len(buffer) > MAX_LINE_BYTES + piece_sizes().text:
             raise DataError(
                 f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB, should be text "
                 "in shorter lines"
             )
-    if rest:
-        yield number, bytes(rest), True
+    if buffer:
+        yield number, bytes(buffer), True
 
 
 def content_sha256(path: Path, cache: Path) -> str:
     """sha256 of the decompressed bytes, kept in the JSON file `cache`."""
-    known = cached_sha256(path, cache)
-    if known is not None:
-        return known
+    cached = cached_sha256(path, cache)
+    if cached is not None:
+        return cached
     key, stamp = _stamp(path)
     digest = hashlib.sha256()
     for piece in chunks(path):
         digest.update(piece)
-    with suppress(KbenchError):  # without the cache the file is hashed again
+    with suppress(KbenchError):  # if the cache cannot be written, a later call hashes again
         add_to_cache(cache, key, [*stamp, digest.hexdigest()])
     return digest.hexdigest()
 
@@ -195,8 +193,8 @@ def content_sha256(path: Path, cache: Path) -> str:
 def cached_sha256(path: Path, cache: Path) -> str | None:
     """The cached sha256 of a file whose size and times are unchanged, or None."""
     key, stamp = _stamp(path)
-    known = read_json(cache).get(key)
-    return str(known[-1]) if isinstance(known, list) and known[:-1] == stamp else None
+    entry = read_json(cache).get(key)
+    return str(entry[-1]) if isinstance(entry, list) and entry[:-1] == stamp else None
 
 
 def _stamp(path: Path) -> tuple[str, list[int]]:

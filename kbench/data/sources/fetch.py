@@ -1,9 +1,9 @@
 """Download of a raw file: progress, resume, checksum, atomic rename.
 
-A broken download is resumed by a Range request. Its first bytes are kept beside the target under a
-name with a leading dot, also for the next start, and are used only if the file has not changed on
-the server since (If-Range with the file's date). If the config has no sha256, the first download's
-is kept in `datasets/_fetched.json`, and later downloads must have the same.
+A broken download is resumed by a Range request, also by a later command. The bytes so far are
+beside the target under a name with a leading dot, and are used only if the file on the server has
+not changed (If-Range with the file's date). If the config has no sha256, the checksum of the first
+download is stored in `datasets/_fetched.json`, and later downloads must have the same checksum.
 """
 
 import email.utils
@@ -27,8 +27,8 @@ from kbench.data.sources.mirrors import write as write_mirror
 from kbench.data.sources.piece_sizes import piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError, one_line
 
-ATTEMPTS = 3  # requests for one file before a broken connection is an error; set by hand
-TIMEOUT_S = 30.0  # seconds without a byte after which a connection counts as broken; set by hand
+ATTEMPTS = 3  # guard: requests for one file before a broken connection is an error
+TIMEOUT_S = 30.0  # guard: seconds without a byte after which a connection counts as broken
 
 
 class _Broken(Exception):
@@ -36,7 +36,7 @@ class _Broken(Exception):
 
 
 class _Refused(Exception):
-    """The server answered, but not with the file."""
+    """The server answered with an error instead of the file."""
 
 
 def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -> Path:
@@ -45,14 +45,14 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
     file : With a `url`
     progress : Whether to show a progress bar; by default on a terminal
 
-    Returns the file, named as the URL names it; a table of `kbench.data.sources.mirrors` as the
-    data set does.
+    Returns the file. Its name is the last part of the URL, or for a table of
+    `kbench.data.sources.mirrors` the name in `file`.
 
     Raises ConfigError: the address is not http or https, or does not end in a file name.
-    Raises DataNotFoundError: the file cannot be fetched; the message says from where, why, and
-    where to put it.
-    Raises DataError: the server sent something else (wrong checksum, an HTML page), the folder
-    cannot be written, or the disk is full. Nothing is left behind.
+    Raises DataNotFoundError: the file cannot be fetched; the message has the address, the reason
+    and the folders to put it into.
+    Raises DataError: the server sent another file (wrong checksum, an HTML page), the folder cannot
+    be written, or the disk is full. The part that was downloaded is then removed.
     """
     assert file.url is not None
     mirrored = is_mirror(file.url)
@@ -97,12 +97,12 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
 
 
 def missing_message(file: FileStatus, folders: Folders, *, why: str = "") -> str:
-    """Message for an absent file: its name, its source, what failed, and where to put it."""
+    """The error message for an absent file; why : the reason why the download failed."""
     source = f", fetching {file.url} failed: {why}" if why else f", it comes from {file.url}"
     if file.url is None:
         source = ", nowhere to fetch it from"
-    places = " or ".join(str(f) for f in (folders.own, *folders.read_only))
-    return f"{file.name} is not there{source}; put it (plain, xz, bz2, gz or zip) into {places}" + (
+    dirs = " or ".join(str(f) for f in (folders.own, *folders.read_only))
+    return f"{file.name} is not there{source}; put it (plain, xz, bz2, gz or zip) into {dirs}" + (
         "" if folders.read_only else " or a folder named in $KBENCH_DATA"
     )
 
@@ -119,11 +119,11 @@ def _fetch_with_resume(url: str, part: Path, progress: bool | None) -> None:
 
 
 def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
-    """Send one request; if it breaks, `part` keeps the bytes and the date of the server's file."""
+    """Send one request; after a break `part` has the bytes so far and the date of the file."""
     request = Request(url, headers={"User-Agent": "kbench", "Accept-Encoding": "identity"})
-    have = part.stat().st_size if part.exists() else 0
-    if have:
-        request.add_header("Range", f"bytes={have}-")
+    n_bytes = part.stat().st_size if part.exists() else 0
+    if n_bytes:
+        request.add_header("Range", f"bytes={n_bytes}-")
         date = email.utils.formatdate(part.stat().st_mtime, usegmt=True)
         request.add_header("If-Range", date)
     try:
@@ -132,31 +132,31 @@ def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
         error.close()
         if error.code != 416:
             raise _Refused(f"HTTP {error.code} {error.reason}") from None
-        part.unlink()  # it is longer than the file on the server
+        part.unlink()  # the part is longer than the file on the server
         raise _Broken("the file has changed") from None
     with response:
         if response.status != 206:
-            have = 0
+            n_bytes = 0
         modified = email.utils.parsedate_tz(response.headers.get("Last-Modified", ""))
         try:
-            with open(part, "ab" if have else "wb") as out:
-                _copy(response, out, have, part.name[1:-5], progress)
+            with open(part, "ab" if n_bytes else "wb") as output:
+                _copy(response, output, n_bytes, part.name[1:-5], progress)
         finally:
-            # A later request identifies the file by its date. If the server gave none, `part` keeps
-            # the current date; the server then treats it as another version and sends all of it.
+            # A later request identifies the file by its date. Without a date from the server,
+            # `part` has the present date, for which the server sends the whole file.
             if modified is not None and part.exists():
                 stamp = email.utils.mktime_tz(modified)
                 os.utime(part, (stamp, stamp))
 
 
-def _copy(response: HTTPResponse, out: Any, have: int, name: str, progress: bool | None) -> None:
+def _copy(response: HTTPResponse, out: Any, size: int, name: str, progress: bool | None) -> None:
     from tqdm import tqdm
 
     length = response.headers.get("Content-Length")
-    total = have + int(length) if length is not None else None
+    total = size + int(length) if length is not None else None
     bar = tqdm(
         total=total,
-        initial=have,
+        initial=size,
         desc=name,
         unit="B",
         unit_scale=True,
@@ -165,10 +165,10 @@ def _copy(response: HTTPResponse, out: Any, have: int, name: str, progress: bool
     with bar:
         while piece := response.read(piece_sizes().text):
             out.write(piece)
-            have += len(piece)
+            size += len(piece)
             bar.update(len(piece))
-    if total is not None and have < total:
-        raise _Broken(f"the connection ended after {have} of {total} bytes")
+    if total is not None and size < total:
+        raise _Broken(f"the connection ended after {size} of {total} bytes")
 
 
 def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
@@ -227,17 +227,17 @@ def writable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Lock `folder` against other processes that call this; leaves no lock file.
+    """Lock `folder` against other processes that call this function; makes no lock file.
 
-    Yields False if the file system has no locks, as some network file systems; without `wait` also
-    while another process holds the lock.
+    Yields False if the file system has no locks, as some network file systems, or if `wait` is
+    false and another process holds the lock.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        held = False
+        locked = False
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            held = True
-        yield held
+            locked = True
+        yield locked
     finally:
         os.close(descriptor)

@@ -1,6 +1,6 @@
-"""Locating raw files: in `datasets/` of the working directory, then in $KBENCH_DATA.
+"""Locate raw files in `datasets/` of the working directory, then in $KBENCH_DATA.
 
-Only folders are listed, no file is read, so that lists and plans are quick.
+Folders are listed, but files are not read, so that lists and plans are quick.
 """
 
 import glob
@@ -18,7 +18,7 @@ from kbench.errors import ConfigError
 SUFFIXES = ("", ".xz", ".bz2", ".gz", ".zip")
 
 MIRRORS = ("sklearn", "openml")
-"""Schemes of addresses that scikit-learn's fetchers stand for."""
+"""Schemes of addresses that scikit-learn's fetchers download."""
 
 BUNDLED_FILES = {
     "digits": ("digits.csv.gz",),
@@ -31,7 +31,7 @@ BUNDLED_FILES = {
 
 
 def part_of(role: str) -> str:
-    """The part that a file belongs to: `train` of `train_images`."""
+    """The part to which a file belongs: `train` for `train_images`."""
     return role.partition("_")[0]
 
 
@@ -41,7 +41,7 @@ def is_mirror(url: str) -> bool:
 
 
 def mirrored_name(url: str) -> str:
-    """Name of the table that is kept of `openml:61`: openml_61.parquet."""
+    """Name of the file with the downloaded table: openml_61.parquet for `openml:61`."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", url) + ".parquet"
 
 
@@ -55,7 +55,7 @@ def is_file_name(text: str) -> bool:
 
 
 def name_in_url(url: str) -> str:
-    """The file name that a URL ends in, decoded; see `is_file_name` before using it."""
+    """The decoded file name at the end of a URL, which `is_file_name` has to check before use."""
     return unquote(urlsplit(url).path.rpartition("/")[2])
 
 
@@ -66,12 +66,12 @@ class Folders:
     Attributes
     ----------
     own : Path
-        Downloads go here, prepared arrays under `own/_prepared`.
+        Folder of downloads; prepared arrays are in `own/_prepared`.
     read_only : tuple of Path
         Further folders with raw files.
     file_urls : bool
-        Whether `file:` URLs may be fetched. Only the user may allow it, on the command line: a
-        config that comes from others could otherwise copy any file of this machine.
+        Whether `file:` URLs may be copied. Only the command line sets it, because a config may come
+        from others and name any file of this machine.
     """
 
     own: Path
@@ -82,14 +82,14 @@ class Folders:
     def from_environment(
         cls, own: str | Path = "datasets", *, file_urls: bool = False
     ) -> "Folders":
-        """`own` and the folders of $KBENCH_DATA, separated as in $PATH."""
-        listed = os.environ.get("KBENCH_DATA", "").split(os.pathsep)
-        read_only = tuple(Path(f).expanduser() for f in listed if f)
+        """`own`, and the folders in $KBENCH_DATA, which are separated as in $PATH."""
+        names = os.environ.get("KBENCH_DATA", "").split(os.pathsep)
+        read_only = tuple(Path(f).expanduser() for f in names if f)
         return cls(Path(own), read_only, file_urls)
 
     @property
     def prepared(self) -> Path:
-        """Where the prepared arrays are."""
+        """Folder of the prepared arrays."""
         return self.own / "_prepared"
 
 
@@ -105,13 +105,13 @@ class FileStatus:
     name : str
         Its name at the source, without the suffix of a compression.
     path : Path or None
-        Its path, if it was found.
+        Its path; None if it is absent.
     url : str or None
-        Address that it can be fetched from.
+        Address for the download.
     sha256 : str or None
-        Published checksum of the file as fetched.
+        Published checksum of the downloaded file.
     candidates : tuple of str
-        Paths at which it was looked for.
+        Paths that were searched.
     sample : tuple of int or None
         (rows, seed) if the data set is a random sample of the file.
     """
@@ -126,13 +126,13 @@ class FileStatus:
 
 
 def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
-    """Every raw file of a data set, present or not; a generator has none.
+    """Every raw file of a data set, present or not; empty for a generator.
 
-    Downloads, reads and hashes nothing.
+    Downloads, reads and hashes no file.
     """
     source = config["source"]
     if source["kind"] == "sklearn":
-        return [_bundled(name) for name in BUNDLED_FILES[source["bundled"]]]
+        return [_find_bundled(name) for name in BUNDLED_FILES[source["bundled"]]]
     if source["kind"] == "file":
         split = config.get("test_path") is not None
         roles = {"train" if split else "all": config.get("path"), "test": config.get("test_path")}
@@ -150,24 +150,24 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
 
 def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) -> FileStatus:
     alternatives = [file, file["otherwise"]] if file.get("otherwise") else [file]
-    for name in (dataset, *(name for wanted in alternatives for name in wanted["names"])):
+    for name in (dataset, *(name for option in alternatives for name in option["names"])):
         if not (isinstance(name, str) and is_file_name(name)):
             raise ConfigError(f"{dataset!r}: {name!r}, should be a file name without folders")
-    for last, wanted in enumerate(alternatives, start=1 - len(alternatives)):
-        path = next((p for p in _candidates(dataset, wanted["names"], folders) if is_file(p)), None)
+    for last, option in enumerate(alternatives, start=1 - len(alternatives)):
+        path = next((p for p in _candidates(dataset, option["names"], folders) if is_file(p)), None)
         if path is not None or last == 0:
-            sample = wanted.get("sample")
+            sample = option.get("sample")
             return FileStatus(
                 role,
-                wanted["names"][0],
+                option["names"][0],
                 path,
-                wanted.get("url"),
-                wanted.get("sha256"),
+                option.get("url"),
+                option.get("sha256"),
                 tuple(
-                    str(place / name) + f"[{'|'.join(SUFFIXES[1:])}]"
+                    str(folder / name) + f"[{'|'.join(SUFFIXES[1:])}]"
                     for alternative in alternatives
                     for root in (folders.own, *folders.read_only)
-                    for place in (root, root / "*")
+                    for folder in (root, root / "*")
                     for name in alternative["names"]
                 ),
                 (sample["n"], sample["seed"]) if sample else None,
@@ -179,28 +179,28 @@ def _candidates(dataset: str, names: list[str], folders: Folders) -> Iterator[Pa
     """Paths in order of preference: the folder named as the data set, the root, other folders."""
     for root in (folders.own, *folders.read_only):
         try:
-            below = sorted(e.name for e in os.scandir(root) if e.is_dir() and e.name[0] not in "._")
+            inner = sorted(e.name for e in os.scandir(root) if e.is_dir() and e.name[0] not in "._")
         except OSError:
             continue
-        places = [root / dataset] if dataset in below else []
-        places += [root, *(root / name for name in below if name != dataset)]
-        for place in places:
+        search_path = [root / dataset] if dataset in inner else []
+        search_path += [root, *(root / name for name in inner if name != dataset)]
+        for folder in search_path:
             for name in names:
                 for suffix in SUFFIXES:
-                    yield place / f"{name}{suffix}"
+                    yield folder / f"{name}{suffix}"
 
 
-def _bundled(name: str) -> FileStatus:
+def _find_bundled(name: str) -> FileStatus:
     """A file of the installed scikit-learn, found without importing it."""
     spec = find_spec("sklearn")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    paths = [Path(place) / "datasets" / "data" / name for place in places]
+    package_folders = list(spec.submodule_search_locations or ()) if spec else []
+    paths = [Path(folder) / "datasets" / "data" / name for folder in package_folders]
     file = next((p for p in paths if p.is_file()), None)
     return FileStatus("bundled", name, file, None, None, tuple(str(p) for p in paths))
 
 
 def expanded(path: str) -> Path:
-    """Replace `~` or `~user` by the home folder; a ConfigError if there is no such user."""
+    """Replace `~` or `~user` by the home folder; raises ConfigError for an unknown user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -211,38 +211,36 @@ def expanded(path: str) -> Path:
         ) from None
 
 
-def absent(place: Path) -> str:
-    """Say for a message why no file is read: it is absent, or its pattern matches none or many."""
-    text = str(place)
+def absent(file: Path) -> str:
+    """The error message for a path that is not one regular file."""
+    text = str(file)
     if re.match(r"[a-z][a-z0-9]+:/", text):
         return (
             f"{text.replace(':/', '://', 1)} is an address: download the file and name it; "
             "openml:NUMBER is a data set of OpenML"
         )
     if not glob.has_magic(text):
-        if os.path.isdir(place):
-            parts = any(place.glob("*.parquet")) or any(place.glob("*=*"))  # or folders of values
-            made = f"; pandas.read_parquet({str(place)!r}).to_parquet(FILE) makes one of its parts"
-            return f"{place} is a folder, should be the path of one file{made * parts}"
-        if os.path.exists(place):
-            return f"{place} is not a regular file, should be one: a file is read more than once"
-        return f"there is no file {place}"
+        if os.path.isdir(file):
+            parts = any(file.glob("*.parquet")) or any(file.glob("*=*"))  # such as year=2020
+            hint = f"; pandas.read_parquet({str(file)!r}).to_parquet(FILE) makes one of its parts"
+            return f"{file} is a folder, should be the path of one file{hint * parts}"
+        if os.path.exists(file):
+            return f"{file} is not a regular file, should be one: a file is read more than once"
+        return f"there is no file {file}"
     paths = sorted(glob.glob(text))
     if not paths:
-        return f"no file matches {place}, should be the path of a file"
-    several = f" and {len(paths) - 1} more match" if len(paths) > 1 else " matches"
-    return f"{paths[0]}{several} {place}, should be the path of one file"
+        return f"no file matches {file}, should be the path of a file"
+    matches = f" and {len(paths) - 1} more match" if len(paths) > 1 else " matches"
+    return f"{paths[0]}{matches} {file}, should be the path of one file"
 
 
 def _at_path(role: str, path: str) -> FileStatus:
-    place = expanded(path)
-    return FileStatus(
-        role, place.name, place if is_file(place) else None, None, None, (str(place),)
-    )
+    file = expanded(path)
+    return FileStatus(role, file.name, file if is_file(file) else None, None, None, (str(file),))
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a regular file; False also where the system refuses to look."""
+    """Whether there is a regular file; False also if the system raises an error."""
     try:
         return path.is_file()
     except OSError:  # for example a name that is too long

@@ -1,8 +1,8 @@
-"""Synthetic data sets of any size, produced in blocks.
+"""Synthetic data sets of any size, which are generated in blocks.
 
-Random numbers are made from the raw output of Philox, whose stream NumPy guarantees not to change,
-with a key of (seed, purpose, block of 4,096 rows). So row i of a data set depends on seed, d and
-noise only, and not on the number of rows or on the size of the chunks.
+Random numbers are made from the raw output of Philox, whose stream NumPy guarantees not to change.
+Its key is (seed, purpose, block of 4,096 rows), so that row i of a data set depends only on seed, d
+and noise, and not on the number of rows or the size of chunks.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ import numpy as np
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 
-BLOCK = 4096  # rows per random stream; another value would change all generated data; set by hand
+BLOCK = 4096  # rows per random stream; set by hand, and a change would alter all generated data
 _PURPOSES = {"function": 0, "train": 1, "test": 2, "middle": 3}
 
 
@@ -50,14 +50,14 @@ class Generator(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    """Has to be raised whenever the same parameters give other rows."""
+    """Raise it when a change gives other rows for the same parameters."""
 
     def fingerprint(self, n: int, n_test: int) -> str:
-        """sha256 that identifies the generated content, as it does for a raw file."""
-        described = asdict(self) | {"generator": self.name, "version": self.version}
-        described |= {"n": n, "n_test": n_test}
-        described["noise"] = float(self.noise)
-        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+        """A sha256 of everything that determines the rows, in place of the sha256 of a raw file."""
+        description = asdict(self) | {"generator": self.name, "version": self.version}
+        description |= {"n": n, "n_test": n_test}
+        description["noise"] = float(self.noise)
+        return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
     def chunks(
         self, part: str, n: int, chunk: int = BLOCK
@@ -85,11 +85,12 @@ class Generator(ABC):
 class CovtypeLike(Generator):
     """Rows like Covertype's (54 columns), with about as many labels -1 as +1.
 
-    Of d columns 10/54 are quantitative in [0, 1], smooth functions of three hidden coordinates of a
-    place, as elevation, slope and hillshade are; the others are two one-hot groups in the ratio
-    4 : 40 ("area" and "soil"), which depend on the place as well. The label is the sign of a sum of
-    random cosines of the place, with an offset by soil, and is flipped with probability `noise`. An
-    RBF kernel can learn it; a linear model can hardly do so.
+    A row has three hidden coordinates, its place. 10/54 of the d columns are quantities in [0, 1],
+    smooth functions of the place such as elevation and slope. The other columns are two one-hot
+    groups, "area" and "soil", in the ratio 4 : 40, which also depend on the place. The label is the
+    sign of a sum of random cosines of the place plus an offset for the soil, and is flipped with
+    probability `noise`. An RBF kernel can learn the label, but a linear model hardly can. The
+    numbers in the formulas are set by hand, and a change of one needs another `version`.
     """
 
     name = "covtype_like"
@@ -105,14 +106,14 @@ class CovtypeLike(Generator):
 
     @property
     def _widths(self) -> tuple[int, int, int]:
-        """Numbers of columns of the quantities, the areas and the soils."""
+        """Numbers of columns for quantities, areas and soils."""
         n_quantities = max(2, round(self.d * 10 / 54))
         n_areas = max(2, round(self.d * 4 / 54))
         return n_quantities, n_areas, self.d - n_quantities - n_areas
 
     @cached_property
     def _landscape(self) -> dict[str, np.ndarray]:
-        """The coefficients of the function, the same for all rows of a seed."""
+        """The coefficients of the formulas, the same for all rows of a seed."""
         function = _Uniform(self.seed, "function")
         n_quantities, n_areas, n_soils = self._widths
         return {
@@ -127,24 +128,24 @@ class CovtypeLike(Generator):
 
     @cached_property
     def _middle(self) -> float:
-        """Median height, the threshold between the classes."""
+        """The median height, which is the threshold between the classes."""
         return float(np.median(self._terrain(_Uniform(self.seed, "middle"))[1]))
 
     def _terrain(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
         """Features and height of BLOCK places."""
         landscape = self._landscape
         n_quantities, n_areas, n_soils = self._widths
-        place = random.uniform(BLOCK, 3)
+        point = random.uniform(BLOCK, 3)
         jitter = random.normal(BLOCK, n_quantities) * 0.01
-        quantities = 0.5 + 0.45 * np.sin(place @ landscape["slopes"] + landscape["shifts"]) + jitter
-        area = _choice(place @ landscape["areas"], random.uniform(BLOCK, n_areas))
-        soil = _choice(place @ landscape["soils"], random.uniform(BLOCK, n_soils))
+        quantities = 0.5 + 0.45 * np.sin(point @ landscape["slopes"] + landscape["shifts"]) + jitter
+        area = _choice(point @ landscape["areas"], random.uniform(BLOCK, n_areas))
+        soil = _choice(point @ landscape["soils"], random.uniform(BLOCK, n_soils))
         rows = np.arange(BLOCK)
         X = np.zeros((BLOCK, self.d), dtype=np.float32)
         X[:, :n_quantities] = np.clip(quantities, 0.0, 1.0)
         X[rows, n_quantities + area] = 1.0
         X[rows, n_quantities + n_areas + soil] = 1.0
-        waves = np.cos(place @ landscape["frequencies"] + landscape["phases"]).sum(axis=1)
+        waves = np.cos(point @ landscape["frequencies"] + landscape["phases"]).sum(axis=1)
         return X, waves + landscape["offsets"][soil]
 
     def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
@@ -157,8 +158,8 @@ class CovtypeLike(Generator):
 class NoisyFunction(Generator):
     """y = cos(pi/2 |x|) exp(-pi/10 |x|) + noise * e, x uniform in [-5, 5]^d, e standard normal.
 
-    The synthetic regression problem of Dai et al., Scalable kernel methods via doubly stochastic
-    gradients, NIPS 2014, there with d = 2 and noise = 0.1.
+    Source: the synthetic regression problem of Dai et al., Scalable kernel methods via doubly
+    stochastic gradients, NIPS 2014, which has d = 2 and noise = 0.1.
     """
 
     name = "noisy_function"

@@ -1,10 +1,10 @@
-"""Data sets of scikit-learn's fetchers and of OpenML, kept as Parquet tables.
+"""Fetch data sets by scikit-learn's fetchers or from OpenML, and store them as Parquet tables.
 
-The URL of a raw file names them: `sklearn:covtype` is `sklearn.datasets.fetch_covtype`,
-`openml:554` is the data set of that number on https://www.openml.org. The fetched data become one
-table whose last column is the target, and then a raw file like any other. scikit-learn's cache is
-searched first ($SCIKIT_LEARN_DATA, else ~/scikit_learn_data); further downloads go to
-`_scikit_learn` in the folder of the raw files.
+In the URL of a raw file, `sklearn:covtype` means `sklearn.datasets.fetch_covtype`, and `openml:554`
+means the data set of that number on https://www.openml.org. The fetched data become a table whose
+last column is the target, which then is a raw file. scikit-learn's cache ($SCIKIT_LEARN_DATA, else
+~/scikit_learn_data) is searched first, and downloads go to `_scikit_learn` in the folder of the raw
+files.
 """
 
 import os
@@ -23,15 +23,15 @@ def write(url: str, table: Path, home: Path) -> None:
 
     home : Folder for the downloads of scikit-learn
 
-    Raises ConfigError: kbench knows no such fetcher, or what follows `openml:` is not a number.
+    Raises ConfigError: the fetcher is not in `FETCHERS`, or `openml:` precedes no number.
     Raises DataError: the data set is not a table of numbers and categories with one target.
-    Raises OSError: the data are in no cache and cannot be downloaded.
+    Raises OSError: the data are not in a cache and cannot be downloaded.
     """
     caches = [Path(os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser(), home]
     scheme, _, name = url.partition(":")
     fetch = _sklearn if scheme == "sklearn" else _openml
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn warns of retries; the error says the same
+        warnings.simplefilter("ignore")  # warnings about retries repeat the final error
         bunch = fetch(url, name, [cache for cache in caches if cache.is_dir()], home)
     targets = [str(target) for target in bunch.target_names]
     frame = bunch.frame
@@ -56,13 +56,13 @@ def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
     for cache in caches:
         try:
             return _one_target(fetcher(data_home=cache, as_frame=True, download_if_missing=False))
-        except OSError:  # this cache lacks it
+        except OSError:  # the data are not in this cache
             continue
     return _one_target(fetcher(data_home=home, as_frame=True, n_retries=1, delay=0.1))
 
 
 def _one_target(bunch: Any) -> Any:
-    """The result of a fetcher, its targets named as the columns that are not features."""
+    """The result of a fetcher, in which `target_names` are the columns that are not features."""
     columns = [c for c in bunch.frame.columns if c not in bunch.feature_names]
     bunch.target_names = columns
     return bunch
@@ -73,12 +73,11 @@ def _openml(url: str, name: str, caches: list[Path], home: Path) -> Any:
 
     if not name.isdecimal():
         raise ConfigError(f"{url}: should be openml:NUMBER, the number of a data set on OpenML")
-    # fetch_openml downloads whatever its cache lacks, so a call for each cache would use the
-    # network each time.
+    # fetch_openml downloads data that its cache lacks, so only one cache can be tried.
     cache = next((c for c in caches if (c / "openml").is_dir()), home)
     try:
         return fetch_openml(
             data_id=int(name), data_home=cache, as_frame=True, n_retries=1, delay=0.1
         )
-    except ValueError as error:  # OpenML's own errors: no such number, not active
+    except ValueError as error:  # raised for errors of OpenML, such as an unknown number
         raise OSError(one_line(error, 200)) from None

@@ -1,4 +1,4 @@
-"""How many bytes the readers hold at a time, and a context manager that changes it for a block."""
+"""Numbers of bytes that readers hold at a time, and a context manager that changes them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,8 @@ class PieceSizes:
     # Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more memory,
     # fewer bytes more calls; `scripts/bench_data_chunks.py` shows both.
     text: int = 1 << 20
-    # Bytes of a block of rows in float64 (32 MiB): bounds the memory of a preparation.
+    # Bytes of a block of rows in float64 (32 MiB). Larger blocks need more memory, smaller ones
+    # more calls. Set by hand.
     block: int = 32 << 20
 
 
@@ -28,7 +29,7 @@ def piece_sizes() -> PieceSizes:
 
 @contextmanager
 def changed_piece_sizes(**sizes: int) -> Iterator[None]:
-    """Read and prepare in pieces of other sizes during the block; results do not depend on them.
+    """Use other sizes in a `with` block; results do not depend on them.
 
     **sizes : Attributes of `PieceSizes`
     """

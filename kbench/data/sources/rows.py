@@ -1,8 +1,8 @@
 """Rows between a raw file and the prepared arrays, read block by block.
 
-Three classes have one small interface (`n`, `d`, `y`, `blocks`): dense rows and CSR rows, both in
-memory or on memory maps, and rows that a generator makes again at every pass. Selecting and
-reordering rows stores row numbers only, so that a file may be larger than memory.
+Three classes have the interface of `Rows`: dense rows and CSR rows, in memory or on memory maps,
+and rows that a generator makes again at every pass. Selecting and reordering rows stores only row
+numbers, so that a file may be larger than memory.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ class Rows(ABC):
     groups: np.ndarray | None = None
     """Rows with equal numbers, int64, shape (n,), stay on one side of a random split."""
     has_targets: bool = True
-    """False of later rows in LIBSVM text whose targets are all 0: the format has to have some."""
+    """False for later rows of LIBSVM text with only targets 0, which stand for absent targets."""
     notes: tuple[str, ...] = ()
     """What was assumed when the rows of a user's file were read."""
 
@@ -35,7 +35,7 @@ class Rows(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[np.ndarray]:
-        """Features in order, dense float32 or float64, shape (rows, d), O(32 MiB) each."""
+        """The features in order in blocks (rows, d), dense float32 or float64, O(32 MiB) each."""
 
     @property
     def density(self) -> float:
@@ -44,7 +44,7 @@ class Rows(ABC):
 
 
 def _steps(order: np.ndarray, width: float) -> Iterator[np.ndarray]:
-    """`order` in pieces, each with the rows of one block; width : numbers per row."""
+    """`order` in pieces, one for each block; width : numbers per row, 8 bytes each."""
     step = max(1, int(piece_sizes().block / (8 * max(width, 1.0))))
     for start in range(0, order.size, step):
         yield order[start : start + step]
@@ -54,7 +54,7 @@ def _consecutive(order: np.ndarray) -> bool:
     return bool(order[-1] - order[0] == order.size - 1 and np.all(order[1:] > order[:-1]))
 
 
-def _chosen(array: np.ndarray, order: np.ndarray) -> np.ndarray:
+def _select(array: np.ndarray, order: np.ndarray) -> np.ndarray:
     """array[order], without a copy if the rows are consecutive."""
     if order.size and _consecutive(order):
         return array[order[0] : order[-1] + 1]
@@ -74,18 +74,18 @@ class DenseRows(Rows):
         self._X, self._y, self._groups = X, y, groups
         self._order = np.arange(X.shape[0]) if order is None else order
         self.n, self.d = self._order.size, X.shape[1]
-        self.groups = None if groups is None else _chosen(groups, self._order)
+        self.groups = None if groups is None else _select(groups, self._order)
 
     @property
     def y(self) -> np.ndarray:
-        return _chosen(self._y, self._order)
+        return _select(self._y, self._order)
 
     def blocks(self) -> Iterator[np.ndarray]:
         for part in _steps(self._order, self.d):
-            block = _chosen(self._X, part)
+            block = _select(self._X, part)
             if block.dtype.kind == "f":
                 yield block
-            else:  # float32 holds bytes and words, but not every larger whole number
+            else:  # float32 represents all integers of 8 and 16 bits, but not of 32
                 yield block.astype(np.float32 if block.dtype.itemsize <= 2 else np.float64)
 
     def take(self, order: np.ndarray) -> "DenseRows":
@@ -95,9 +95,9 @@ class DenseRows(Rows):
 
 @dataclass(frozen=True)
 class CsrArrays:
-    """The arrays of a CSR matrix with d columns and no stored zeros; they may be memory maps.
+    """Arrays (or memory maps) of a CSR matrix with d columns and no stored zeros.
 
-    `first` : what `indices` holds for column 0.
+    first : The value in `indices` that means column 0.
     """
 
     data: np.ndarray
@@ -119,18 +119,18 @@ class CsrArrays:
     def take(self, order: np.ndarray) -> Any:
         """The rows `order` as `csr_matrix`, in memory.
 
-        SciPy's selection would convert maps whose index types differ.
+        SciPy's selection would copy whole maps if the types of indices and indptr differ.
         """
         from scipy.sparse import csr_matrix
 
         counts = self.counts(order)
         indptr = np.append(0, np.cumsum(counts))
-        places: Any = slice(int(self.indptr[order[0]]), int(self.indptr[order[-1] + 1]))
+        where: Any = slice(int(self.indptr[order[0]]), int(self.indptr[order[-1] + 1]))
         if not _consecutive(order):
-            places = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
-        indices = self.indices[places]
+            where = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
+        indices = self.indices[where]
         indices = indices - np.int32(self.first) if self.first else indices
-        entries = (self.data[places], indices, indptr.astype(np.int32))
+        entries = (self.data[where], indices, indptr.astype(np.int32))
         return csr_matrix(entries, shape=(order.size, self.d))
 
 
@@ -147,11 +147,11 @@ class SparseRows(Rows):
         self.arrays, self._y, self._groups = arrays, y, groups
         self._order = np.arange(y.size) if order is None else order
         self.n, self.d = self._order.size, arrays.d
-        self.groups = None if groups is None else _chosen(groups, self._order)
+        self.groups = None if groups is None else _select(groups, self._order)
 
     @property
     def y(self) -> np.ndarray:
-        return _chosen(self._y, self._order)
+        return _select(self._y, self._order)
 
     @property
     def order(self) -> np.ndarray:
@@ -182,15 +182,15 @@ class SparseRows(Rows):
 
     def followed_by(self, others: list["SparseRows"]) -> "SparseRows":
         """These rows, then the rows of `others`; without a copy if the arrays are the same."""
-        every = [self, *others]
+        parts = [self, *others]
         if all(rows.arrays is self.arrays for rows in others):
-            order = np.concatenate([rows._order for rows in every])
+            order = np.concatenate([rows._order for rows in parts])
             return SparseRows(self.arrays, self._y, order, self._groups)
         from scipy.sparse import vstack
 
-        whole = vstack([rows.arrays.take(rows._order) for rows in every], format="csr")
-        y = np.concatenate([rows.y for rows in every])
-        return SparseRows(CsrArrays.of(whole), y, groups=_joined_groups(every))
+        csr = vstack([rows.arrays.take(rows._order) for rows in parts], format="csr")
+        y = np.concatenate([rows.y for rows in parts])
+        return SparseRows(CsrArrays.of(csr), y, groups=_joined_groups(parts))
 
 
 class GeneratedRows(Rows):

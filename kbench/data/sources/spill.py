@@ -1,6 +1,6 @@
-"""Rows read piece by piece, spilled to disk as CSR arrays and memory-mapped.
+"""Write rows piece by piece to disk as CSR arrays, and map the arrays.
 
-So a preparation needs memory for a block of rows only, however large the raw file is. The arrays
+A preparation of raw files of any size therefore needs memory only for a block of rows. The arrays
 are in the prepared folder until the prepared arrays are written.
 """
 
@@ -31,13 +31,13 @@ def spill(
     """Write the rows of several parts one after the other, and map them.
 
     parts : iterable of (str, iterator of (csr_matrix, ndarray, ndarray))
-        The name of a part and its rows with their targets and groups, piece by piece; the group -1
-        stands for a row on its own.
-    folder : Folder of the arrays; it must not exist yet
-    columns : Called with the largest number of columns of a piece when all have been read: the
-        stored column that becomes column 0, and the number of columns.
+        The name of each part, and pieces of its rows with targets and groups; the group -1 means
+        that the row is a group of its own.
+    folder : Folder of the arrays, which must not exist
+    columns : A function, called after the last piece, from the largest number of columns of a piece
+        to the stored column that becomes column 0, and the number of columns.
 
-    Returns dict of str to SparseRows. All on the same arrays; stored zeros are left out.
+    Returns dict of str to SparseRows, which all map the same arrays; stored zeros are left out.
 
     O(entries) time. Memory: a piece and 8 bytes per row; disk: 12 bytes per entry, 24 per row.
     """
@@ -47,16 +47,16 @@ def spill(
         files = {n: stack.enter_context(open(folder / n, "wb")) for n in _TYPES}
         files["indptr"].write(np.zeros(1, dtype=np.int64).data)
         n = nnz = 0
-        grouped = False
+        has_groups = False
         for name, pieces in parts:
             begin = n
             for X, y, groups in pieces:
                 X.eliminate_zeros()
                 width = max(width, X.shape[1])
                 ends_of_rows = X.indptr[1:].astype(np.int64) + nnz
-                alone = groups < 0
-                grouped |= not alone.all()
-                groups = np.where(alone, -1 - np.arange(n, n + y.size), groups)
+                without_group = groups < 0
+                has_groups |= not without_group.all()
+                groups = np.where(without_group, -1 - np.arange(n, n + y.size), groups)
                 values = {
                     "data": X.data,
                     "indices": X.indices,
@@ -71,7 +71,7 @@ def spill(
     mapped = {n: mapped_numbers(folder / n, dtype) for n, dtype in _TYPES.items()}
     first, d = columns(width)
     arrays = CsrArrays(mapped["data"], mapped["indices"], mapped["indptr"], d, first)
-    groups_of_rows = mapped["groups"] if grouped else None
+    groups_of_rows = mapped["groups"] if has_groups else None
     return {
         name: SparseRows(arrays, mapped["y"], np.arange(begin, end), groups_of_rows)
         for name, (begin, end) in ends.items()

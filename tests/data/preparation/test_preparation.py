@@ -27,7 +27,7 @@ from kbench.data import (
 )
 from kbench.data.preparation import prepared
 from kbench.data.preparation.copied_rows import copied_rows
-from kbench.data.preparation.imputation import _fitted
+from kbench.data.preparation.imputation import _fit_imputer
 from kbench.data.sources.fetch import writable
 from kbench.data.sources.rows import CsrArrays, DenseRows, SparseRows
 from kbench.errors import ConfigError, DataError, DataNotFoundError
@@ -625,4 +625,4 @@ def test_a_file_in_the_place_of_the_folder(toy):
 @pytest.mark.parametrize("of", [np.asarray, csr_array])
 def test_columns_without_any_value_are_found(of):
     X = np.array([[np.nan, 0.0, np.nan, 0.0], [np.nan, 0.0, 2.0, np.nan]])
-    assert _fitted("mean", of(X))[1].tolist() == [0]
+    assert _fit_imputer("mean", of(X))[1].tolist() == [0]
