@@ -1,1 +1,1 @@
-"""From a list of runs to rows: runner, fork server, guard, worker, clusters, clocks, progress."""
+"""Do a list of runs: runner, fork server, guard, worker, clusters, clocks, progress."""

@@ -1,4 +1,4 @@
-"""A kept model applied to rows, block by block, into a file of predictions."""
+"""Apply a stored model to rows, block by block, and write a file of predictions."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +12,7 @@ from kbench.files import output_file
 from kbench.run.results import metrics
 from kbench.run.results.added_scores import Predicted, of_quantile
 
-Columns = dict[str, np.ndarray]  # prediction, and the scores by their names; (b,) each
+Columns = dict[str, np.ndarray]  # "prediction" or name of a score -> values : (b,)
 
 
 def require_format(out: Path) -> None:
@@ -24,13 +24,12 @@ def require_format(out: Path) -> None:
 def apply_model(
     estimator: Any, preparation: Preparation, rows: Any, out: Path, *, proba: bool
 ) -> tuple[dict[str, float | None], int]:
-    """Predict rows and write a file; return the scores of those with a known target, and how many.
+    """Predict rows and write a file; return scores and number of the rows with a known target.
 
-    estimator : fitted. rows : raw, as `kbench.data.read_rows` gives them.
-    out : .csv, .parquet or .npy; it appears whole or not at all.
-    proba : whether probabilities, or else decision values, are written beside the predictions;
-        only then are ranking metrics among the scores, except of outlier detectors, which always
-        have them.
+    estimator : A fitted one. rows : Raw rows from `kbench.data.read_rows`.
+    out : A .csv, .parquet or .npy file, which is written atomically.
+    proba : Whether to write probabilities, or else decision values, beside the predictions. Ranking
+        metrics are among the scores only with `proba`, or for outlier detectors.
 
     Memory for a block of features, and for the predictions of all rows if some have targets.
 
@@ -40,9 +39,9 @@ def apply_model(
     outliers = preparation.target.task == "outlier"
     names = _score_names(estimator, preparation) if proba and not outliers else []
     names += ["decision"] * outliers
-    known = preparation.target.known(rows.y) & rows.has_targets
-    labelled = bool(known.any())
-    kept: list[Columns] = []
+    mask = preparation.target.known(rows.y) & rows.has_targets
+    labelled = bool(mask.any())
+    blocks: list[Columns] = []
     with output_file(out) as file, _WRITERS[out.suffix](file, rows.n) as write:
         for X in preparation.features(rows):
             predicted = np.asarray(estimator.predict(X))
@@ -51,17 +50,17 @@ def apply_model(
                 columns |= dict(zip(names, _scores(estimator, X).T, strict=True))
             write(columns | {"prediction": preparation.target.decode(predicted)})
             if labelled:
-                kept.append(columns)
+                blocks.append(columns)
     if not labelled:
         return {}, 0
-    merged = {name: np.concatenate([part[name] for part in kept])[known] for name in kept[0]}
-    return _metrics(estimator, preparation, rows.y[known], merged), int(known.sum())
+    joined = {name: np.concatenate([part[name] for part in blocks])[mask] for name in blocks[0]}
+    return _metrics(estimator, preparation, rows.y[mask], joined), int(mask.sum())
 
 
 def _metrics(
     estimator: Any, preparation: Preparation, labels: np.ndarray, columns: Columns
 ) -> dict[str, float | None]:
-    """Every metric of the predictions."""
+    """Column -> metric of the predictions."""
     y = preparation.target.encode(labels)
     predicted = columns.pop("prediction")
     in_unit = preparation.target.scored
@@ -79,7 +78,7 @@ def _metrics(
 
 
 def _score_names(estimator: Any, preparation: Preparation) -> list[str]:
-    """Columns of the scores: probability_<label> or decision_<label>, or one `decision`."""
+    """Names of score columns: probability_<label>, decision_<label>, or only `decision`."""
     if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")):
         raise ConfigError(
             f"proba=true, but {type(estimator).__name__} has neither probabilities nor decision "
@@ -92,7 +91,7 @@ def _score_names(estimator: Any, preparation: Preparation) -> list[str]:
 
 
 def _scores(estimator: Any, X: Any) -> np.ndarray:
-    """(b, number of names) float64."""
+    """(b, number of score columns) float64."""
     has_proba = hasattr(estimator, "predict_proba")
     values = (estimator.predict_proba if has_proba else estimator.decision_function)(X)
     return np.asarray(values, np.float64).reshape(X.shape[0], -1)
@@ -131,7 +130,7 @@ def _parquet(file: BinaryIO, n: int) -> Any:
 
 @contextmanager
 def _npy(file: BinaryIO, n: int) -> Any:
-    """(n,) predictions, or (n, 1 + scores) float64 with the predictions first."""
+    """Writer of (n,) predictions, or of float64 (n, 1 + scores) with predictions in column 0."""
 
     def write(columns: Columns) -> None:
         if columns["prediction"].dtype.kind not in "iuf":

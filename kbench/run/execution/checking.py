@@ -1,4 +1,4 @@
-"""What is wrong with the methods of a plan, found in a worker before a run begins."""
+"""Check the methods of a plan in a worker before the runs begin."""
 
 import contextlib
 import time
@@ -18,32 +18,31 @@ from kbench.run.planning.task import Run, Task
 from kbench.run.results.added_scores import check as check_metrics
 from kbench.settings import Limits
 
-# Seconds of wall time for the fits of a plan to a few rows; more are told by the runs. Set by hand.
+# Seconds of wall time for fitting a plan's estimators to a few rows. Runs report the errors of
+# estimators that this time does not cover. Set by hand.
 _REHEARSED_S = 10.0
 
 
 def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
     """Build every estimator of the plan once, in a worker, before any data are loaded.
 
-    A worker that is killed while it does so is started once more. If that does not help, the runs
-    go on and each reports in its row what is wrong.
+    A worker that is killed is started once more. If it is killed again, the runs go on, and their
+    rows have the errors.
 
-    Returns what `Plan.without_repeats` takes.
+    Returns the argument of `Plan.without_repeats`.
 
-    Raises ConfigError: names the first parameter that a class does not take or whose value it
-    refuses, or the first score that cannot be added.
-    Raises ModelError: models of scikit-learn are to be kept, and the package that stores them is
-    not installed.
+    Raises ConfigError: a class refuses a parameter or its value, or a score cannot be added.
+    Raises ModelError: models of scikit-learn should be stored, but skops is not installed.
     """
     if plan.settings.keep_model and any(p.startswith("sklearn.") for p, *_ in plan.estimators):
         from kbench.prediction.skops_bytes import require_skops
 
         require_skops()
-    asked = {canonical(one): one for one in plan.estimators}
-    outcome = _in_worker(sandbox, plan, _check, (list(asked.values()), plan.settings.metrics))
+    estimators = {canonical(estimator): estimator for estimator in plan.estimators}
+    outcome = _in_worker(sandbox, plan, _check, (list(estimators.values()), plan.settings.metrics))
     if outcome.status == "error":
         raise ConfigError(outcome.message.splitlines()[0])
-    idle = _found(outcome, "idle")
+    idle = _results(outcome, "idle")
     return {(target, kernel): frozenset(names) for target, kernel, names in idle}
 
 
@@ -51,59 +50,59 @@ def _in_worker(
     sandbox: Sandbox,
     plan: Plan,
     function: Callable[[Any, Send], None],
-    asked: Any,
+    argument: Any,
     wall_s: float | None = None,
 ) -> RunOutcome:
-    """The outcome of a function of `asked`, which has `wall_s` seconds in a worker."""
+    """The outcome of `function(argument, send)` in a worker, limited to `wall_s` seconds."""
     return sandbox.call(
-        function, asked, Limits(wall_s=wall_s, setup_s=plan.settings.limits.setup_s)
+        function, argument, Limits(wall_s=wall_s, setup_s=plan.settings.limits.setup_s)
     )
 
 
-def _found(outcome: RunOutcome, name: str) -> list[Any]:
-    """What a worker has sent under this name; empty if it was killed before."""
+def _results(outcome: RunOutcome, name: str) -> list[Any]:
+    """The list `name` in a worker's result; empty if the worker was killed."""
     return list((outcome.result.get("row") or {}).get(name, []))
 
 
 def refused_runs(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
-    """A line for each run whose parameters its rows would refuse, as neighbours beyond the rows.
+    """A line for each run whose parameters do not fit the number of rows, such as n_neighbors.
 
-    Estimators are built in a worker. Data that are not prepared, in `plan.prepared`, are known by
-    the facts of their config; of what cannot be found out nothing is said.
+    Estimators are built in a worker. The sizes of data that are not in `plan.prepared` are the
+    facts of their config. A run whose sizes are not known gets no line.
     """
-    asked = [
+    requests = [
         (run.label, run.estimator, run.params, run.dataset_config,
          plan.prepared.get(canonical(run.dataset_config)))
         for run in runs
         if may_refuse(run.params)
     ]  # fmt: skip
-    if not asked:
+    if not requests:
         return []
-    return _found(_in_worker(sandbox, plan, _check_bounds, asked), "refused")
+    return _results(_in_worker(sandbox, plan, _check_bounds, requests), "refused")
 
 
-def _check_bounds(asked: list[tuple[str, str, Any, Any, Any]], send: Send) -> None:
+def _check_bounds(requests: list[tuple[str, str, Any, Any, Any]], send: Send) -> None:
     sizes: dict[str, Sizes | None] = {}
     lines: dict[str, str | None] = {}
-    found = []
-    for label, target, params, config, prepared in asked:
+    messages = []
+    for label, target, params, config, prepared in requests:
         data = canonical([config, str(prepared)])
         if data not in sizes:
             sizes[data] = Sizes.of(config, prepared)
-        known, same = sizes[data], canonical([target, params, data])
-        if known is not None and same not in lines:  # not of every seed
-            with contextlib.suppress(Exception):  # the run itself says it
-                lines[same] = refused(registry.build(target, params, 0), known)
-        if line := lines.get(same):
-            found.append(f"{label}: {line}")
-    send({"event": "result", "status": "ok", "row": {"refused": found}})
+        size, key = sizes[data], canonical([target, params, data])
+        if size is not None and key not in lines:  # once for all seeds
+            with contextlib.suppress(Exception):  # the run itself reports the error
+                lines[key] = refused(registry.build(target, params, 0), size)
+        if line := lines.get(key):
+            messages.append(f"{label}: {line}")
+    send({"event": "result", "status": "ok", "row": {"refused": messages}})
 
 
 def rehearsed(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
     """A line for each run whose estimator refuses its parameters when it is fitted to a few rows.
 
-    scikit-learn compares some parameters with each other in the fit alone, as `bootstrap` and
-    `oob_score`. Only its estimators are fitted, to data in `plan.prepared`, for a few seconds.
+    scikit-learn compares some parameters, such as `bootstrap` and `oob_score`, only in `fit`. Only
+    its estimators are fitted, to data in `plan.prepared`, for at most `_REHEARSED_S` seconds.
     """
     tasks = {
         canonical([run.estimator, run.params, run.dataset_config]): plan.task(run)
@@ -113,19 +112,19 @@ def rehearsed(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
     if not tasks:
         return []
     outcome = _in_worker(sandbox, plan, _rehearse, list(tasks.values()), _REHEARSED_S)
-    return _found(outcome, "refused")
+    return _results(outcome, "refused")
 
 
 def _rehearse(tasks: list[Task], send: Send) -> None:
     send({"event": "start"})
-    began, found = time.monotonic(), []
+    began, messages = time.monotonic(), []
     for task in tasks:
         if time.monotonic() - began > _REHEARSED_S / 2:
             break
         data = open_prepared(task.prepared, task.holdout)
-        whole = data.n_train <= WARMUP_ROWS
-        # Of what depends on the number of rows, such as too few of them, the words differ.
-        sizes = [data.n_train] if whole else [WARMUP_ROWS // 2, WARMUP_ROWS]
+        has_few_rows = data.n_train <= WARMUP_ROWS
+        # Errors that depend on the number of rows have different texts for two numbers.
+        sizes = [data.n_train] if has_few_rows else [WARMUP_ROWS // 2, WARMUP_ROWS]
         texts = set()
         for n in sizes:
             text = None
@@ -137,15 +136,15 @@ def _rehearse(tasks: list[Task], send: Send) -> None:
                 text = with_type(error)
             texts.add(text)
         if None not in texts and len(texts) == 1:
-            found.append(f"{task.run.label}: {texts.pop()}")
-    send({"event": "result", "status": "ok", "row": {"refused": found}})
+            messages.append(f"{task.run.label}: {texts.pop()}")
+    send({"event": "result", "status": "ok", "row": {"refused": messages}})
 
 
-def _check(asked: tuple[list[tuple[str, Mapping[str, Any], str]], list[str]], send: Send) -> None:
-    estimators, metrics = asked
-    wrong = registry.check(estimators) or check_metrics(metrics)
-    if wrong is not None:
-        return send({"event": "result", "status": "error", "message": wrong})
+def _check(request: tuple[list[tuple[str, Mapping[str, Any], str]], list[str]], send: Send) -> None:
+    estimators, metrics = request
+    problem = registry.check(estimators) or check_metrics(metrics)
+    if problem is not None:
+        return send({"event": "result", "status": "error", "message": problem})
     kernels = {(target, params.get("kernel")) for target, params, _ in estimators}
     idle = [
         (target, kernel, sorted(registry.idle_parameters(target, kernel)))

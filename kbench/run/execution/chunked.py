@@ -1,4 +1,4 @@
-"""Prepared rows in chunks, for runs whose data are too large for their limit of memory."""
+"""Read prepared rows in chunks, for runs whose data are too large for their memory limit."""
 
 import os
 from pathlib import Path
@@ -10,16 +10,16 @@ from kbench.chunked import MEMORY_MB, ChunkedRows
 from kbench.errors import ConfigError
 from kbench.run.planning.task import Task
 
-# Fraction of `limits.memory_mb` above which rows are read in chunks, because a fit in memory holds
-# a second, prepared copy of them. Set by hand.
+# Fraction of `limits.memory_mb` that the rows may take before they are read in chunks, because a
+# fit in memory copies the rows once. Set by hand.
 _TOO_LARGE = 1 / 2
-# Fraction of `limits.memory_mb` that rows and clusters may use; the rest is for the solver's cache,
-# for the model and for vectors with an entry for each row. Set by hand.
+# Fraction of `limits.memory_mb` for rows and clusters. A fit also needs memory for the solver's
+# cache, the model and vectors with an entry for each row. Set by hand.
 _FOR_ROWS = 3 / 4
 
 
 class RowsInChunks(NamedTuple):
-    """The rows of a run; `note` tells the reader of its row that they were read in chunks."""
+    """The rows of a run in chunks; `note` says so in the message of its row."""
 
     train: ChunkedRows
     test: ChunkedRows
@@ -27,30 +27,30 @@ class RowsInChunks(NamedTuple):
 
 
 def wants_chunks(task: Task, data: Any, estimator: Any) -> bool:
-    """Whether `dataset.chunks`, the size of the arrays and the estimator call for chunks.
+    """Whether `dataset.chunks`, the size of the arrays and the estimator ask for chunks.
 
-    Raises ConfigError: the user asked for chunks, and the estimator needs all rows in memory.
+    Raises ConfigError: `dataset.chunks` is always, but the estimator needs all rows in memory.
     """
     chunks = task.run.dataset_config.get("chunks") or "auto"
-    able = bool(getattr(estimator, "accepts_chunks", False))
-    if chunks == "always" and not able:
+    can_chunk = bool(getattr(estimator, "accepts_chunks", False))
+    if chunks == "always" and not can_chunk:
         raise ConfigError(
             f"dataset.chunks=always, but {task.run.method} with these parameters needs all rows "
             "in memory"
         )
     memory_mb = task.run.limits.memory_mb
     if chunks == "auto" and memory_mb is not None:
-        return able and _megabytes(data) > _TOO_LARGE * memory_mb
+        return can_chunk and _megabytes(data) > _TOO_LARGE * memory_mb
     return chunks == "always"
 
 
 def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None:
-    """The prepared rows in chunks, or None where they are read as arrays."""
+    """The prepared rows in chunks; None if they are to be read as arrays."""
     if not wants_chunks(task, data, estimator):
         return None
     memory_mb = task.run.limits.memory_mb
     options = {"memory_mb": MEMORY_MB if memory_mb is None else _FOR_ROWS * memory_mb}
-    # The clusters lie beside the prepared arrays, where the same run finds them after a kill.
+    # Files of clusters are beside the prepared arrays, where a repeated run finds them.
     home = Path(task.prepared)
     scratch = home / "scratch" if os.access(home, os.W_OK) else None
     limit = f", limits.memory_mb={memory_mb:g}" if memory_mb else ""
@@ -62,7 +62,7 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
 
 
 def _megabytes(data: Any) -> float:
-    """Size of the feature arrays, training and test."""
+    """MiB of the feature arrays of training and test rows."""
     return sum(a.nbytes for X in (data.X_train, data.X_test) for a in arrays_of(X)) / 2**20
 
 

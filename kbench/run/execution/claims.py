@@ -1,8 +1,8 @@
-"""Claims of runs, so that several runners with one results folder do each run once.
+"""Claim runs, so that several runners with one results folder do each run once.
 
 A claim is a POSIX lock on one byte of the file `_claims`; the run's key gives the offset of the
-byte. It needs no file per run, the kernel releases it when its process ends, and it works over NFS.
-A process must open the file only once, because closing any descriptor releases all its locks.
+byte. Such a lock needs no file per run, ends with its process and works over NFS. A process must
+open the file only once, because closing any descriptor of it releases all its locks.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ from kbench.errors import KbenchError
 
 
 class Claims:
-    """Claims of this process in one results folder; a KbenchError if it cannot be written."""
+    """Claims of this process in a results folder; raises KbenchError if it cannot be written."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -26,7 +26,7 @@ class Claims:
             ) from None
 
     def take(self, key: str) -> bool:
-        """Claim a run; False while another process has claimed it."""
+        """Claim a run; returns False if another process has claimed it."""
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._offset(key))
         except OSError:

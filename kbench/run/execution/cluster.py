@@ -5,11 +5,11 @@ that a run has the same guard and limits as on this machine:
 
     runner -- engine's process -- cluster -- its worker process -- fork server -- guard -- worker
 
-`engines/states.py` says what becomes of a run whose worker is lost. If the whole cluster is lost,
-or its library ends or stops answering, the runs that had begun are `interrupted`, and the others
-have no row: the same command starts all of them. Only the runner writes rows, so the machines need
-no common results folder. A file (`Proof`) shows a machine whether it shares the runner's folders;
-without it, the machine prepares the data itself and sends small models back.
+`engines/states.py` describes what happens to a run whose worker is lost. If the whole cluster is
+lost, or its library ends or does not answer, runs that had begun become `interrupted` and the
+others get no row; the same command starts all of them again. Only the runner writes rows, so the
+machines need no common results folder. A file (`Proof`) shows a machine whether it shares the
+runner's folders; otherwise the machine prepares the data itself and sends small models back.
 """
 
 import contextlib
@@ -32,11 +32,11 @@ from kbench.run.planning.task import Task
 from kbench.settings import SAY_S, Limits, Settings
 from kbench.signals import deferred
 
-# Seconds after Ctrl-C in which runs may still report their rows. Set by hand.
+# Guard: seconds after Ctrl-C in which runs may still report their rows.
 _STOP_S = 4.0
-# Seconds that an engine has to find its cluster or to start one. Set by hand.
+# Guard: seconds in which an engine has to find its cluster or start one.
 _OPEN_S = 60.0
-# Seconds that an engine has to leave its cluster, `_STOP_S` after Ctrl-C among them. Set by hand.
+# Guard: seconds in which an engine has to leave its cluster, including `_STOP_S` after Ctrl-C.
 _CLOSE_S = 10.0
 
 _ENGINES: dict[str, Callable[[Settings, Say], Engine]] = {"dask": Dask, "ray": Ray, "slurm": Slurm}
@@ -45,10 +45,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cluster:
-    """Starts guarded workers by an engine; stands in for a `Sandbox`.
+    """Starts guarded workers through an engine; has the interface of a `Sandbox`.
 
-    preload : estimators whose classes a worker's fork server imports.
-    engine : called with the settings in the engine's process; by default that of the backend.
+    preload : Estimators whose classes a worker's fork server imports.
+    engine : A function that makes the engine in its process; by default the backend's engine.
 
     Raises ConfigError: the engine is not installed, refuses its options, or does not answer.
     """
@@ -68,25 +68,25 @@ class Cluster:
         self._jobs: dict[int, RemoteJob] = {}
         self._numbers = itertools.count()
         self._stopped_at: float | None = None
-        self._lost = ""  # why no runs are started any more
-        self._at_once = self._peak = 1  # runs at the same time: now, and at most so far
+        self._lost = ""  # reason why no more runs are started
+        self._at_once = self._peak = 1  # number of simultaneous runs: now, and largest so far
         self._waits_for: str | None = None
         self._patience_s, self._warned_at = _OPEN_S, 0.0
-        # When the engine last sent a message, and when it last reported on a run.
+        # Times of the engine's last message and of its last report on a run.
         self._heard_at = self._reported_at = time.monotonic()
         self._log = runner_folder() / "engine.log"
-        # A new Python has neither the threads of this process nor the settings of the fork server.
+        # A spawned process has neither this process's threads nor the fork server's settings.
         context = multiprocessing.get_context("spawn")
-        self._connection, there = context.Pipe()
+        self._connection, engine_end = context.Pipe()
         engine = engine or _ENGINES[parallel.backend]
-        order = (there, engine, settings, str(self._log))
-        self._process = context.Process(target=serve, args=order)
+        arguments = (engine_end, engine, settings, str(self._log))
+        self._process = context.Process(target=serve, args=arguments)
         with deferred():
             self._process.start()
-        there.close()
+        engine_end.close()
         self._ready = False
         try:
-            while not self._ready:  # libraries may wait for ever
+            while not self._ready:  # `_listen` gives up an engine that does not answer
                 self._listen(_STOP_S)
                 if self._lost:
                     raise ConfigError(self._lost)
@@ -118,13 +118,13 @@ class Cluster:
         self._send("start", number, self._jobs[number].call)
 
     def ready(self, jobs: Sequence[RemoteJob], timeout: float) -> list[RemoteJob]:
-        """Jobs that have ended; waits for one, `timeout` seconds at most."""
+        """Jobs that have ended; waits at most `timeout` seconds for the first one."""
         if not any(job.outcome for job in jobs):
             self._listen(timeout)
         return [job for job in jobs if job.outcome is not None]
 
     def stop(self) -> None:
-        """End all runs; returns at once. Those in progress will be `interrupted`."""
+        """End all runs; returns at once. Runs in progress become `interrupted`."""
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
             self._send("stop")
@@ -140,7 +140,7 @@ class Cluster:
             path.unlink(missing_ok=True)
 
     def _send(self, *order: Any) -> None:
-        with contextlib.suppress(OSError):  # `_listen` finds out that the engine has ended
+        with contextlib.suppress(OSError):  # `_listen` handles an engine that has ended
             self._connection.send(order)
 
     def _listen(self, timeout: float) -> None:

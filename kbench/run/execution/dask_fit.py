@@ -1,4 +1,4 @@
-"""Fits of one run on a Dask cluster: joblib sends its tasks to the cluster's workers."""
+"""Fit the estimator of a run on a Dask cluster, to whose workers joblib sends its tasks."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,8 @@ from kbench.errors import DataError
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Proof
 
-# Seconds without any worker after which a fit is given up: long enough for a scheduler that starts
-# workers in place of lost ones. Seconds between two requests for the list of workers. Set by hand.
+# Guard: seconds without any worker after which a fit is given up, in which a scheduler may replace
+# lost workers, and seconds between two requests for the list of workers.
 _LOST_S, _POLL_S = 30.0, 5.0
 
 
@@ -22,11 +22,10 @@ _LOST_S, _POLL_S = 30.0, 5.0
 def joblib_on(
     scheduler: str | None, warm_up: Callable[[], None], folder: Path | None = None
 ) -> Iterator[Callable[[], float]]:
-    """Have joblib compute on the Dask cluster of `scheduler` in this block; None changes nothing.
+    """Let joblib compute on the Dask cluster of `scheduler` in a `with` block; None has no effect.
 
-    Each worker of the cluster calls `warm_up()` before the block begins; one that is lost in the
-    meantime is not waited for. The value of the block is a function that returns the CPU
-    seconds that the workers on this machine have used so far.
+    Each worker calls `warm_up()` before the block begins, unless it is lost. The value of the block
+    is a function that returns the CPU seconds so far of the workers on this machine.
 
     Raises DataError: a worker does not see `folder`, from which the workers read rows.
     """
@@ -42,15 +41,16 @@ def joblib_on(
     ):
         if folder is not None:
             _require_shared(client, folder)
-        # These are not tasks: if all workers are lost, Dask waits for ever with a task that is
-        # meant for one of them, even if others come.
+        # The warm-up is not a Dask task, because a task for a worker that is lost waits for ever.
         client.run(_in_a_thread, warm_up, on_error="ignore")
-        ended = threading.Event()
-        threading.Thread(target=_close_without_workers, args=(client, ended), daemon=True).start()
+        fit_ended = threading.Event()
+        threading.Thread(
+            target=_close_without_workers, args=(client, fit_ended), daemon=True
+        ).start()
 
         def workers_cpu_s() -> float:
             seconds = {}
-            # If the cluster is lost, the fit has failed and says so.
+            # If the cluster is lost, the fit raises the error.
             with contextlib.suppress(OSError, RuntimeError, ValueError):
                 seconds = client.run(_host_and_cpu_s, on_error="ignore")
             this_host = socket.gethostname()
@@ -59,39 +59,39 @@ def joblib_on(
         try:
             yield workers_cpu_s
         finally:
-            ended.set()
+            fit_ended.set()
 
 
 def _require_shared(client: Any, folder: Path) -> None:
-    """Check that every worker sees a folder of this machine, not its own of the same name."""
+    """Check that every worker sees this machine's folder, and not another one of the same path."""
     proof = Proof()
-    if (written := proof.write(folder)) is None:
-        return  # `folder` cannot be written, so rows in chunks are in another one
+    if (proof_file := proof.write(folder)) is None:
+        return  # rows in chunks are not in a folder that cannot be written
     try:
-        sees = client.run(proof.holds, folder, on_error="ignore")
+        answers = client.run(proof.holds, folder, on_error="ignore")
     finally:
-        written.unlink(missing_ok=True)
-    if lacking := [address for address, does in sees.items() if not does]:
+        proof_file.unlink(missing_ok=True)
+    if blind := [address for address, sees_folder in answers.items() if not sees_folder]:
         raise DataError(
-            f"the Dask worker {lacking[0]} does not see the folder {folder} of this machine: "
+            f"the Dask worker {blind[0]} does not see the folder {folder} of this machine: "
             "parallel.split=model with rows in chunks needs a datasets_dir that all machines share"
         )
 
 
-def _close_without_workers(client: Any, ended: threading.Event) -> None:
-    """Close the client if all workers are gone: Dask would keep the fit's tasks for ever."""
-    seen = time.monotonic()
-    while not ended.wait(_POLL_S):
+def _close_without_workers(client: Any, fit_ended: threading.Event) -> None:
+    """Close the client if there are no workers, because the fit's tasks would wait for ever."""
+    last_seen = time.monotonic()
+    while not fit_ended.wait(_POLL_S):
         with contextlib.suppress(Exception):  # the scheduler does not answer
             if client.nthreads():
-                seen = time.monotonic()
-        if time.monotonic() > seen + _LOST_S:
+                last_seen = time.monotonic()
+        if time.monotonic() > last_seen + _LOST_S:
             client.close(timeout=2)
             return
 
 
 async def _in_a_thread(call: Callable[[], None]) -> None:
-    await asyncio.to_thread(call)  # the worker goes on to answer its scheduler
+    await asyncio.to_thread(call)  # meanwhile the worker can answer its scheduler
 
 
 def _host_and_cpu_s() -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""Columns and curves of a row that come of a fitted estimator, measured after its fit."""
+"""Columns and curves of a row that are measured on the fitted estimator."""
 
 import math
 import traceback
@@ -14,17 +14,16 @@ from kbench.run.planning.task import Task
 from kbench.run.results import metrics
 from kbench.run.results.rows import NOT_KEPT
 
-# Maximum number of test rows of reliability curves. More rows are more precise (in a group of 1,000
-# rows a fraction is known to 1.5 points), and their probabilities take longer, for example those of
-# k-nearest neighbours. Set by hand.
+# Maximum number of test rows for reliability curves. More rows give more precise fractions (the
+# standard error in a group of 1,000 rows is 1.6 points at most), and cost time. Set by hand.
 _RELIABILITY_ROWS = 20_000
 
 
 def costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:
-    """Prediction time as multiples of a linear model's, measured in the same process.
+    """Prediction time as a multiple of a linear model's time, measured in the same process.
 
-    `predict_s` : seconds that `predict` took for all test rows. The row loop is compiled by numba,
-    which runs of scikit-learn's classes do not load: they have no such column.
+    predict_s : Seconds of `predict` for all test rows. Runs of scikit-learn's classes do not load
+        numba and so have no `prediction_cost_loop`, which needs numba.
     """
     from kbench.cost import linear_prediction_s, prediction_s
 
@@ -35,15 +34,15 @@ def costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, 
         from kbench.run.execution.row_loop import row_loop_s
 
         units["prediction_cost_loop"] = row_loop_s(data.X_test, n_outputs)
-    # Under a limit of CPU seconds (ulimit -t) the clock of Linux may stand still for milliseconds,
-    # and a unit of 0 seconds measures nothing.
+    # With a limit of CPU seconds (ulimit -t) the CPU clock of Linux may show 0 s for a unit, which
+    # then gives no ratio.
     return {name: row_s / unit_s for name, unit_s in units.items() if unit_s > 0}
 
 
 def path_curves(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:
-    """Scores on the test rows of an estimator that fitted several values of a parameter.
+    """Curves of the test scores of an estimator that fitted several values of a parameter.
 
-    Its `path_` is the parameter's name and the values; `predict_path(X)` : (u, number of values).
+    `estimator.path_` : (name of the parameter, values). `predict_path(X)` : (u, number of values).
     """
     if not hasattr(estimator, "predict_path"):
         return []
@@ -65,8 +64,7 @@ def density(X: Any) -> float:
 
 
 def ranked(estimator: Any, data: Any) -> dict[str, float | None]:
-    """Ranking metrics of a classifier or an outlier detector; none if it has no scores or fails to
-    compute them."""
+    """Ranking metrics of a classifier or an outlier detector; None for each if it has no scores."""
     if data.task == "outlier":
         return metrics.rank_outliers(estimator, data.X_test, data.y_test)
     if data.n_classes is None or not hasattr(estimator, "classes_"):
@@ -76,7 +74,7 @@ def ranked(estimator: Any, data: Any) -> dict[str, float | None]:
 
 
 def reliability_curves(estimator: Any, data: Any) -> list[dict[str, Any]]:
-    """Reliability curves of a classifier that has probabilities, on some of the test rows."""
+    """Reliability curves of a classifier with probabilities, on the first test rows."""
     if data.n_classes is None or not hasattr(estimator, "predict_proba"):
         return []
     rows = slice(_RELIABILITY_ROWS)
@@ -87,7 +85,7 @@ def reliability_curves(estimator: Any, data: Any) -> list[dict[str, Any]]:
 
 
 def _none_if_it_fails(compute: Callable[[], Any]) -> Any:
-    """What `compute` returns; None after an exception, which the log has."""
+    """The result of `compute()`; None after an exception, which goes to the log."""
     try:
         return compute()
     except MemoryError:
@@ -98,9 +96,9 @@ def _none_if_it_fails(compute: Callable[[], Any]) -> Any:
 
 
 def kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:
-    """Keep the model if the task names a file for it: columns `model`, or `message` if it cannot.
+    """Store the model if the task names a file; returns the column `model`, or else `message`.
 
-    A run whose model cannot be kept is still ok: its measurements are right.
+    A run whose model cannot be stored is still ok, because its measurements are right.
     """
     if task.model is None:
         return {}
@@ -122,7 +120,10 @@ def target_errors(task: str, estimator: Any, data: Any) -> dict[str, float]:
 
 
 def learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
-    """Fitted attributes of the estimator by scikit-learn's names; None for absent ones."""
+    """Column -> value of the estimator's fitted attribute; None for an absent attribute.
+
+    converged : Whether the fit gave no ConvergenceWarning, if there is no `converged_`.
+    """
 
     def total(name: str) -> float | None:
         value = getattr(estimator, name, None)
@@ -134,14 +135,14 @@ def learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
         value = total(name)
         return None if value is None else int(value)
 
-    stated = getattr(estimator, "converged_", None)
-    iterates = hasattr(estimator, "n_iter_") or stated is not None
+    attribute = getattr(estimator, "converged_", None)
+    iterates = hasattr(estimator, "n_iter_") or attribute is not None
     model_bytes = count("model_bytes_")
     sums = ("objective", "duality_gap", "prediction_flops", "kernel_error")
     counts = ("n_support", "n_iter", "kernel_entries", "kernel_numbers", "n_parameters")
     return {
         **{name: total(f"{name}_") for name in sums},
         **{name: count(f"{name}_") for name in counts},
-        "converged": (converged if stated is None else bool(stated)) if iterates else None,
+        "converged": (converged if attribute is None else bool(attribute)) if iterates else None,
         "model_bytes": measure.pickled_bytes(estimator) if model_bytes is None else model_bytes,
     }

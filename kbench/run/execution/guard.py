@@ -1,15 +1,15 @@
 """The guard of one run: a process between the fork server and the worker.
 
-A child of the fork server is not the runner's own child (its resource usage reads 0 there), and a
-worker's children outlive it. The guard therefore leads a session of its own, adopts orphans,
-watches time and memory of the whole tree, and ends all of it when the worker ends, a limit is
-passed, the runner asks for it, or the runner is gone.
+The runner cannot read the resource usage of the fork server's children, and a worker's children may
+outlive the worker. The guard therefore leads a session of its own, adopts orphans, and watches time
+and memory of the whole process tree. The guard ends the tree when the worker ends, a limit is
+passed, the runner asks for the end, or the runner has ended.
 
-The worker reports by lines of JSON through a pipe: {"event": "start"} when the clocks of the limits
+The worker sends lines of JSON through a pipe: {"event": "start"} when the clocks of the limits
 begin, {"event": "phase" | "progress" | "compiling", ...} for the live line, {"event": "result",
-"status": ..., "row": ..., "curves": ...} at the end of each run. "fit_cpu_s" in a message is the
-CPU seconds of the fit so far; without it, the guard counts them. What the worker prints goes
-through another pipe, of which the guard keeps the first and the last bytes.
+"status": ..., "row": ..., "curves": ...} at the end of each run. A message may have "fit_cpu_s",
+the CPU seconds of the fit so far; otherwise the guard counts the seconds. The output of the worker
+goes through another pipe, and the guard keeps the first and the last bytes of the output.
 """
 
 import contextlib
@@ -35,20 +35,20 @@ from kbench.settings import Limits
 from kbench.signals import ignore_interrupts
 from kbench.streams import standard_error
 
-# Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
-# costs about 0.1 ms of CPU time per process. Set by hand.
+# Seconds between two samples of the processes of a run. A limit is noticed this much too late at
+# most, and each sample costs CPU time for every process. Set by hand.
 POLL_S = 0.05
-# Seconds between two messages about a run in progress, which the live line shows once a second. Set
-# by hand.
+# Seconds between two messages about a run in progress; the live line changes once a second. Set by
+# hand.
 SEND_EVERY_S = 0.5
-# Bytes of printed output that are kept from its beginning and from its end: what a reader of the
-# log needs, against the memory of a guard and of its message. Set by hand.
+# Bytes of output that the log keeps from the beginning and from the end. More bytes show more of an
+# error, and cost memory in each guard and in its message. Set by hand.
 HEAD_BYTES = 8_192
 TAIL_BYTES = 16_384
-# Guard: bytes that a process may reserve beyond its memory limit: stacks and arenas count against
-# RLIMIT_DATA before they are used. The guard's samples of used memory enforce the limit itself.
+# Guard: bytes by which RLIMIT_DATA exceeds the memory limit, because RLIMIT_DATA counts stacks and
+# arenas before they are used. Samples of the used memory enforce the limit itself.
 _RESERVED_BYTES = 64 << 20
-# Fraction of the memory limit near which a death without a report is ascribed to it. Set by hand.
+# Fraction of the memory limit from which a worker's death is ascribed to the limit. Set by hand.
 _NEAR_LIMIT = 0.9
 
 Send = Callable[[dict[str, Any]], None]
@@ -67,16 +67,16 @@ class RunOutcome:
     # Largest memory of all processes of the run beyond the worker's at its start.
     peak_bytes: int | None = None
     children_peak_bytes: int = 0  # Largest memory of the worker's descendants
-    log: str = ""  # First and last part of what was printed
+    log: str = ""  # First and last part of the output
     # Machine and code of the run; None if they are the runner's own.
     provenance: Provenance | None = None
     # The fitted model, from a machine that does not share the results folder.
     model: bytes | None = None
-    # When a machine of a cluster began the run; None if the runner knows.
+    # When a machine of a cluster began the run; None for a run on the runner's machine.
     began: datetime | None = None
     # Largest number of runs that the cluster had at the same time; None on this machine.
     at_once: int | None = None
-    # If the worker does several runs (a regularisation path): those reported before this one.
+    # Outcomes of earlier runs by the same worker, on a regularisation path.
     earlier: list["RunOutcome"] = field(default_factory=list)
 
     @property
@@ -87,7 +87,7 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunState:
-    """What a run is doing now."""
+    """The present state of a run."""
 
     # load, warm up, fit, predict, score, or the method's own name for a part of its fit.
     phase: str = "start"
@@ -96,7 +96,7 @@ class RunState:
 
 
 class _Pausable:
-    """A clock that can be paused; times of different readings may be subtracted."""
+    """A clock that can be paused; differences of its readings are durations without the pauses."""
 
     def __init__(self) -> None:
         self._left_out = 0.0
@@ -124,16 +124,16 @@ class _Printed:
         self._dropped = 0
 
     def add(self, data: bytes) -> None:
-        left = HEAD_BYTES - len(self._head)
-        self._head += data[:left]
-        self._tail += data[left:] if left > 0 else data
+        room = HEAD_BYTES - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room > 0 else data
         if len(self._tail) > 2 * TAIL_BYTES:
             self._dropped += len(self._tail) - TAIL_BYTES
             self._tail = self._tail[-TAIL_BYTES:]
 
     def text(self) -> str:
-        cut = f"\n[... {self._dropped} bytes left out ...]\n" if self._dropped else ""
-        return self._head.decode(errors="replace") + cut + self._tail.decode(errors="replace")
+        gap = f"\n[... {self._dropped} bytes left out ...]\n" if self._dropped else ""
+        return self._head.decode(errors="replace") + gap + self._tail.decode(errors="replace")
 
 
 def _worker(
@@ -188,10 +188,10 @@ def guard(
 ) -> None:
     """Fork the worker, watch it, report its outcome, leave nothing behind.
 
-    runner : anything received means "interrupt"; the end of the stream, that the runner is gone.
+    runner : Any message means "interrupt"; the end of the stream means that the runner has ended.
     report : `RunState` objects, then one `RunOutcome`.
     n_runs : number of results that the worker reports; the limits hold for each.
-    show : leave the worker's output where the runner's goes.
+    show : Whether the worker's output goes where the runner's output goes.
     """
     os.setsid()
     processes.adopt_orphans()
@@ -252,7 +252,7 @@ class _Watch:
         os.set_blocking(self.printed, False)
 
     def until_end(self) -> RunOutcome | None:
-        """Watch until the worker ends or must be ended; None if the runner has ended."""
+        """Watch until the worker ends or has to be killed; returns None if the runner has ended."""
         poll = select.poll()
         for fd in (self.runner.fileno(), self.reported, self.printed):
             poll.register(fd, select.POLLIN)
@@ -281,7 +281,7 @@ class _Watch:
         self._read_pipe(self.reported)
         self._read_pipe(self.printed)
         last = self._verdict(status)
-        last.earlier = [_reported(result) for result in self.results]
+        last.earlier = [_outcome_of(result) for result in self.results]
         for outcome in last.all:
             outcome.log = self.log.text()
             outcome.peak_bytes = self.peak if LINUX else None
@@ -344,11 +344,11 @@ class _Watch:
 
     def _sample(self) -> None:
         """Sample memory and CPU time of the tree; end the run if it has passed a limit."""
-        below = processes.descendants(os.getpid())
-        held = processes.held_bytes(below)
-        self.peak = max(self.peak, held - self.baseline)
-        if len(below) > 1:
-            others = [pid for pid in below if pid != self.worker]
+        pids = processes.descendants(os.getpid())
+        used_bytes = processes.held_bytes(pids)
+        self.peak = max(self.peak, used_bytes - self.baseline)
+        if len(pids) > 1:
+            others = [pid for pid in pids if pid != self.worker]
             self.children_peak = max(self.children_peak, processes.held_bytes(others))
         self.data_peak = max(self.data_peak, data_bytes(self.worker) - self.data_baseline)
         now = time.monotonic()
@@ -362,35 +362,35 @@ class _Watch:
                 message = f"not set up within limits.setup_s={limits.setup_s:g}"
                 self.ended = RunOutcome("timeout", message)
         elif limits.wall_s is not None and self.wall.read(now) - self.wall_from > limits.wall_s:
-            self._stop(f"{stopped.TIMED_OUT}{limits.wall_s:g}", below)
-        elif limits.cpu_s is not None and self._cpu_s(below) > limits.cpu_s:
-            self._stop(f"used more than limits.cpu_s={limits.cpu_s:g}", below)
+            self._stop(f"{stopped.TIMED_OUT}{limits.wall_s:g}", pids)
+        elif limits.cpu_s is not None and self._cpu_s(pids) > limits.cpu_s:
+            self._stop(f"used more than limits.cpu_s={limits.cpu_s:g}", pids)
         if self.state != self.sent and now >= self.send_at:
             self.sent, self.send_at = self.state, now + SEND_EVERY_S
             with contextlib.suppress(OSError):
                 self.report.send(self.state)
 
     def _stop(self, why: str, pids: list[int]) -> None:
-        """End a run that has passed a limit; say in which stage, and how long its fit has taken."""
+        """End a run that has passed a limit; its message has the stage and the fit's seconds."""
         stage = self.state.phase.partition(":")[0]
-        reported, fits = self.fit_cpu_s, stage == "fit"
-        seconds = self._cpu_s(pids) if fits and reported is None else reported
-        at_least = fits and reported is not None
-        place = "" if seconds is None else stopped.where(stage, seconds, at_least=at_least)
-        self.ended = RunOutcome("timeout", why + place)
+        reported_s, in_fit = self.fit_cpu_s, stage == "fit"
+        seconds = self._cpu_s(pids) if in_fit and reported_s is None else reported_s
+        at_least = in_fit and reported_s is not None
+        progress = "" if seconds is None else stopped.where(stage, seconds, at_least=at_least)
+        self.ended = RunOutcome("timeout", why + progress)
 
     def _cpu_s(self, pids: list[int]) -> float:
-        """CPU seconds since the start; the time of a child that ended unreaped stays counted."""
+        """CPU seconds since the start, never less than before, although children end."""
         seconds = self.cpu.read(processes.cpu_seconds(pids)) - self.cpu_from
         self.max_cpu_s = max(self.max_cpu_s, seconds)
         return self.max_cpu_s
 
     def _verdict(self, code: int | None) -> RunOutcome:
-        """The outcome of the last run that was begun; the ones before it stay in `results`."""
+        """The outcome of the last run that began; results of earlier runs stay in `results`."""
         if len(self.results) == self.n_runs:
             result = self.results.pop()
             if self.ended is None or result["status"] == "ok":
-                return _reported(result)
+                return _outcome_of(result)
         if self.ended is not None:
             return self.ended
         assert code is not None
@@ -406,5 +406,5 @@ class _Watch:
         return RunOutcome("crashed", death)
 
 
-def _reported(result: dict[str, Any]) -> RunOutcome:
+def _outcome_of(result: dict[str, Any]) -> RunOutcome:
     return RunOutcome(result["status"], str(result.get("message") or ""), result)

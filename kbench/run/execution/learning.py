@@ -1,8 +1,8 @@
-"""Test scores of a model while it learns: curves against seconds and against rows seen.
+"""Test scores of a model during its fit: curves against seconds and against rows seen.
 
-A method that learns step by step reports to its trace `samples`, the number of rows seen so far,
-and `predict`, the function of its present model. Only this module has the test rows, and the clock
-of the fit is stopped while it evaluates.
+A method that learns step by step reports `samples`, the number of rows seen so far, and `predict`,
+the function of its present model, to its trace. The method does not get the test rows, and the
+clock of the fit is stopped during an evaluation.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,16 @@ import numpy as np
 
 from kbench.run.results.metrics import METRICS
 
-# Evaluations are this factor apart in rows seen: together they cost a few final predictions. Set by
-# hand.
+# Ratio of the rows seen at two successive evaluations. A smaller ratio gives more points of a
+# curve, and costs more predictions. Set by hand.
 _RATIO = 2.0**0.5
 
 
 class LearningCurves:
-    """Errors on rows X : (u, d) with targets y : (u,) after more and more rows seen.
+    """Curves of errors on rows X : (u, d) with targets y : (u,) during a fit.
 
-    A curve for each metric of `task` that is to be small, `test_error` or `test_rmse` and
-    `test_mae`.
+    There is a curve for each metric of `task` that is better if it is smaller: `test_error`, or
+    `test_rmse` and `test_mae`.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class LearningCurves:
         y: np.ndarray,
         in_unit: Callable[[np.ndarray], np.ndarray] = lambda values: values,
     ) -> None:
-        """`in_unit` : targets or predictions in the unit of the scores."""
+        """in_unit : A function that converts targets or predictions to the unit of the scores."""
         self._X, self._y, self._in_unit = X, in_unit(np.asarray(y)), in_unit
         self._metrics = [spec for spec in METRICS[task] if spec.direction == "min"]
         self._seen = self._due = 0.0
@@ -40,7 +40,7 @@ class LearningCurves:
         self._values: list[list[float]] = []
 
     def observe(self, seconds: float, state: dict[str, Any]) -> None:
-        """Evaluate a state of the fit if enough rows were seen since the last evaluation."""
+        """Evaluate a state of the fit, if `_RATIO` times the rows of the last one were seen."""
         predict: Callable[[Any], np.ndarray] | None = state.get("predict")
         if predict is None:
             return
@@ -50,7 +50,7 @@ class LearningCurves:
             self._add(seconds, predict(self._X))
 
     def close(self, seconds: float, predicted: np.ndarray) -> None:
-        """Add the predictions of the fitted model, if `observe` has seen states of it."""
+        """Add the predictions of the fitted model, unless the fit reported no `predict`."""
         if self._seen:
             self._add(seconds, predicted)
 
@@ -61,7 +61,7 @@ class LearningCurves:
         self._values.append([spec.function(self._y, predicted) for spec in self._metrics])
 
     def tables(self) -> list[dict[str, Any]]:
-        """The curves as the results folder takes them."""
+        """The curves in the form that the results folder takes."""
         return [
             {
                 "curve": f"test_{spec.name}",

@@ -1,6 +1,4 @@
-"""Clocks of a run: wall and CPU seconds of a block, its children's included; what other processes
-used meanwhile; sizes of models.
-"""
+"""Measure a run: seconds of a block, including child processes; contention; sizes of models."""
 
 import os
 import pickle
@@ -13,26 +11,25 @@ from typing import Any
 from kbench.compiling import CompileClock
 from kbench.run.execution import processes
 
-# A call is repeated until it was made this often or took this many wall seconds in all, and the
-# median counts: a single reading of a call of a millisecond varies by tens of per cent. Set by
-# hand.
+# A call is repeated until it was made REPEATS times or took REPEAT_FOR_S wall seconds in all, and
+# the median counts. More repetitions smooth the times of short calls, and cost time. Set by hand.
 REPEATS = 5
 REPEAT_FOR_S = 0.025
 
 
 def _children_cpu_s() -> float:
-    """CPU seconds so far of the processes below this one, also of those that have ended."""
+    """CPU seconds so far of this process's descendants, including those that have ended."""
     times = os.times()
-    below = processes.descendants(os.getpid())
+    pids = processes.descendants(os.getpid())
     waited = times.children_user + times.children_system
-    return waited + (processes.cpu_seconds(below) if below else 0.0)
+    return waited + (processes.cpu_seconds(pids) if pids else 0.0)
 
 
 class Stopwatch:
     """Wall and CPU seconds of a `with` block, all threads and child processes included.
 
-    compiled : its seconds of compiling in the block are subtracted. helpers_cpu_s : CPU seconds so
-    far of processes that work for the block and are not children of this one.
+    compiled : A clock whose seconds in the block are subtracted. helpers_cpu_s : CPU seconds so far
+    of processes that work for the block but are not descendants of this process.
     """
 
     wall_s = 0.0
@@ -46,7 +43,7 @@ class Stopwatch:
     def __enter__(self) -> "Stopwatch":
         if self._compiled is not None:
             self._compiling = self._compiled.wall_s, self._compiled.cpu_s
-        # Looking for children takes longer than a fast prediction: it is outside of all clocks.
+        # The search for children may take longer than a prediction, so it precedes the clocks.
         self._children = _children_cpu_s() + self._helpers_cpu_s()
         self._cpu = time.process_time()
         self._wall = time.perf_counter()
@@ -64,9 +61,9 @@ class Stopwatch:
 def timed_call(
     function: Callable[[], Any], compiled: CompileClock | None = None
 ) -> tuple[Any, float, float]:
-    """Result, median wall seconds and median CPU seconds of a call that may be repeated.
+    """Result, median wall seconds and median CPU seconds of a call, which may be repeated.
 
-    `compiled` is subtracted as in `Stopwatch`.
+    compiled : As in `Stopwatch`.
     """
     walls, cpus = [], []
     while True:
@@ -79,7 +76,7 @@ def timed_call(
 
 
 def own_cpu_s() -> float:
-    """CPU seconds so far of this process with its children."""
+    """CPU seconds so far of this process and its descendants."""
     return time.process_time() + _children_cpu_s()
 
 
@@ -89,16 +86,16 @@ class Contention:
     A wall time says something about a method only if the method had the processors that it asked
     for. CPU seconds are nearly independent of other processes.
 
-    own_cpu_s, busy_cpu_s : CPU seconds so far of this process with its children and helpers, and of
-    all processes.
+    own_cpu_s : CPU seconds so far of this process, its descendants and helpers.
+    busy_cpu_s : CPU seconds so far of all processes of the machine.
     """
 
-    # Shorter fits have no `other_cpus`: the system counts in hundredths of a second. Set by hand.
+    # Wall seconds below which `other_cpus` is None, as the system counts in 0.01 s. Set by hand.
     SHORTEST_S = 0.2
 
-    # How often the scheduler took a processor from this process or one of its ended children.
+    # How often the scheduler took a processor from this process or its ended children.
     preempted = 0
-    # Processors that other processes kept busy, on average, and on a virtual machine its host.
+    # Mean number of processors that other processes, or a virtual machine's host, kept busy.
     other_cpus: float | None = None
 
     def __init__(
@@ -113,10 +110,10 @@ class Contention:
 
     def close(self) -> None:
         wall = time.perf_counter() - self._wall
-        used, busy = self._own_cpu_s(), self._busy_cpu_s()
+        own_s, busy_s = self._own_cpu_s(), self._busy_cpu_s()
         self.preempted = _involuntary_switches() - self._switches
         if wall >= self.SHORTEST_S:
-            self.other_cpus = max(0.0, (busy - self._busy) - (used - self._own)) / wall
+            self.other_cpus = max(0.0, (busy_s - self._busy) - (own_s - self._own)) / wall
 
 
 def _involuntary_switches() -> int:
@@ -127,7 +124,7 @@ def _involuntary_switches() -> int:
 
 
 class _Count:
-    """A file that only counts what is written to it."""
+    """A file that counts the bytes written to it, and stores none."""
 
     bytes = 0
 
@@ -138,7 +135,7 @@ class _Count:
 
 
 def pickled_bytes(model: Any) -> int | None:
-    """Size of a pickled model, counted without building it; None where it cannot be pickled."""
+    """Size of the pickled model, which is not stored; None if the model cannot be pickled."""
     counter = _Count()
     buffers = []
 

@@ -1,6 +1,6 @@
-"""Sandboxes whose fork server imports what the methods of a command need.
+"""Make sandboxes whose fork server imports the modules that a command's methods need.
 
-The fork server imports `kbench.run.execution.preloaded` while the command goes on to plan.
+The fork server imports `kbench.run.execution.preloaded` while the command makes its plan.
 """
 
 import contextlib
@@ -13,21 +13,18 @@ from kbench.errors import ConfigError
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning import registry
 
-# The environment variable that hands the estimators to the fork server.
+# The environment variable by which the fork server gets the estimators.
 ESTIMATORS = "KBENCH_PRELOAD"
 
 
 def preloading_sandbox(estimators: Sequence[str]) -> Sandbox:
-    """A sandbox whose fork server imports what every worker uses, and the given classes."""
+    """A sandbox whose fork server imports the modules of every worker and these classes."""
     environment = {ESTIMATORS: json.dumps(list(estimators))}
     return Sandbox(["kbench.run.execution.preloaded"], environment)
 
 
 def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
-    """A sandbox whose workers have imported what the methods named by a command need.
-
-    Its fork server imports while the caller goes on to make the plan.
-    """
+    """A sandbox for the methods that a command names, whose fork server has been started."""
     sandbox = preloading_sandbox(estimators_named(overrides))
     sandbox.prepare()
     return sandbox
@@ -36,17 +33,16 @@ def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
 def estimators_named(overrides: Sequence[str]) -> list[str]:
     """The `module:Class` paths of the methods that a command line names, read from their files.
 
-    This costs a few milliseconds, so that the fork server imports while Hydra composes. It is a
-    guess: a name that does not exist is left out here and reported by the plan, and a worker
-    imports the modules that are missing.
+    The list need not be complete: the plan reports a name that does not exist, and a worker imports
+    modules that are missing.
     """
-    named: dict[str, list[str]] = {"method": [], "experiment": []}
+    names_by_group: dict[str, list[str]] = {"method": [], "experiment": []}
     for text in overrides:
         key, _, value = text.lstrip("+").partition("=")
-        if key in named:
-            named[key] += value.split(",")
-    methods = named["method"] or [
-        method for name in named["experiment"] for method in _methods_of(name)
+        if key in names_by_group:
+            names_by_group[key] += value.split(",")
+    methods = names_by_group["method"] or [
+        method for name in names_by_group["experiment"] for method in _methods_of(name)
     ]
     paths: dict[str, None] = {}
     for name in methods:

@@ -1,8 +1,8 @@
-"""Importing this module imports what workers use; the fork server does so at its start.
+"""The import of this module, by the fork server at its start, imports the modules of workers.
 
-A worker is forked from the server and has these modules from its first moment on. Everything else
-is imported by the method that needs it: the classes of scikit-learn load no numba. The environment
-variable `ESTIMATORS` names estimators, as JSON, whose classes are imported as well.
+A worker is forked from the server and has these modules from its start. Other modules are imported
+by the method that needs them, so that scikit-learn's classes do not load numba. The environment
+variable `ESTIMATORS` is a JSON list of estimators whose classes are imported, too.
 """
 
 import contextlib
@@ -18,54 +18,53 @@ from collections.abc import Iterable, Iterator
 from kbench.run.execution.preload import ESTIMATORS
 from kbench.run.planning import registry
 
-# Only packages whose import starts no thread and runs no code of a user.
+# Packages whose import neither starts a thread nor runs code of a user.
 _TRUSTED = ("kbench", "sklearn")
 
 
 def _import_common() -> None:
-    """Import the modules that every worker uses: NumPy, SciPy, parts of scikit-learn and kbench."""
+    """Import the modules of every worker: NumPy, SciPy, parts of scikit-learn and kbench."""
     importlib.import_module("joblib")
     importlib.import_module("scipy.sparse")
-    # A scikit-learn that needs more of the two packages raises ImportError here, and imports them
-    # in the next line.
+    # If a version of scikit-learn needs more of the two packages, this import fails, and the next
+    # one imports them.
     with contextlib.suppress(ImportError), _without_pandas_and_statistics():
         importlib.import_module("sklearn.utils.fixes")
     validation = importlib.import_module("sklearn.utils.validation")
-    with contextlib.suppress(ImportError):  # the first fit imports it, since version 1.9
+    with contextlib.suppress(ImportError):  # from version 1.9 on, the first fit imports it
         importlib.import_module("sklearn.callback")
     importlib.import_module("kbench.cost")
     importlib.import_module("kbench.data")
-    # The first array that scikit-learn checks makes it look through the metadata of all installed
-    # packages for plug-ins of data frames: 7 ms, which every worker would spend.
+    # When scikit-learn checks its first array, it searches the metadata of all installed packages
+    # for plug-ins of data frames. Here it does so once for all workers.
     base = importlib.import_module("sklearn.base")
     validation.validate_data(base.BaseEstimator(), [[0.0]])
 
 
 @contextlib.contextmanager
 def _without_pandas_and_statistics() -> Iterator[None]:
-    """Let `import pandas` fail and `import scipy.stats` do nothing, in this block.
+    """Let `import pandas` fail and `import scipy.stats` do nothing in a `with` block.
 
-    `sklearn.utils.fixes` imports both, which is half of the time that a fork server takes to start.
-    scikit-learn needs them in two functions only, and these import them when they are called, after
-    the block.
+    `sklearn.utils.fixes` imports both, which would double the start of the fork server. Only two
+    functions of scikit-learn need the packages, and import them when they are called.
     """
-    replaced = {
+    substitutes = {
         name: value
         for name, value in (("pandas", None), ("scipy.stats", types.ModuleType("scipy.stats")))
         if name not in sys.modules
     }
-    sys.modules.update(replaced)  # type: ignore[arg-type]  # None blocks an import
+    sys.modules.update(substitutes)  # type: ignore[arg-type]  # None blocks an import
     try:
         yield
     finally:
-        for name in replaced:
+        for name in substitutes:
             sys.modules.pop(name, None)
 
 
 def _import_estimators(paths: Iterable[str]) -> None:
-    """Import the classes of `module:Class` paths, and those of their parts, if they are trusted.
+    """Import the classes of targets whose packages are all in `_TRUSTED`.
 
-    A failed import is left to the worker, which reports it.
+    A failed import is ignored, because the worker repeats it and reports the error.
     """
     for path in paths:
         modules = re.findall(r"([\w.]+):", path)
@@ -77,9 +76,9 @@ def _import_estimators(paths: Iterable[str]) -> None:
 
 
 def _fill_tables_of_numba() -> None:
-    """Let numba enter its functions for this processor in its tables, which takes 0.1 s.
+    """Let numba fill its tables of functions for this processor.
 
-    The first compiled function that a process loads or compiles does so otherwise, in every worker.
+    Otherwise the first compiled function of every worker would do so, which takes about 0.1 s.
     """
     from numba.core.registry import cpu_target
 
@@ -87,8 +86,8 @@ def _fill_tables_of_numba() -> None:
     cpu_target.typing_context.refresh()
 
 
-# Imports create objects that stay, so garbage collection is off while they run: it would take a
-# tenth of their time. `gc.freeze` then leaves these objects out of the workers' collections.
+# Garbage collection is off during imports, because the objects that imports create stay.
+# `gc.freeze` then excludes these objects from the workers' collections.
 gc.disable()
 _import_common()
 worker = importlib.import_module("kbench.run.execution.worker")

@@ -1,4 +1,4 @@
-"""Preparation of data sets in a guarded child process: a hostile file cannot exhaust our memory."""
+"""Prepare data sets in a guarded child process, so that files cannot exhaust kbench's memory."""
 
 import functools
 import math
@@ -30,17 +30,17 @@ def prepare_in_child(
 ) -> Path:
     """The folder of a data set's prepared arrays, made in a child if it does not exist.
 
-    The child is limited to `memory_mb`, and so is the child in which it reads formats of foreign
-    parsers; time is unlimited, as downloads may take hours.
+    The child and its own child, which runs foreign parsers, are limited to `memory_mb` each. Time
+    is not limited, because downloads may take hours.
 
-    Raises ConfigError, DataError, DataNotFoundError: as `kbench.data.prepare`; also if the child
-    ends before it is done.
+    Raises ConfigError, DataError, DataNotFoundError: as in `kbench.data.prepare`.
+    Raises DataError: the child ended before it was done.
     """
-    if (known := status(config, folders).prepared) is not None:
-        return known
-    order = functools.partial(prepare, config, folders, download=download, memory_mb=memory_mb)
+    if (existing := status(config, folders).prepared) is not None:
+        return existing
+    call = functools.partial(prepare, config, folders, download=download, memory_mb=memory_mb)
     limits = Limits(wall_s=None, memory_mb=memory_mb, setup_s=math.inf)
-    outcome = sandbox.call(_prepare, order, limits, show=True)
+    outcome = sandbox.call(_prepare, call, limits, show=True)
     if outcome.status == "ok":
         return Path(outcome.result["row"]["folder"])
     if outcome.status == "error":
@@ -61,15 +61,15 @@ def obtain_in(sandbox: Sandbox) -> Obtain:
     return obtain
 
 
-def _prepare(order: Callable[[], Path], send: Send) -> None:
-    def show(message: Any, *_: Any, **__: Any) -> None:  # without the place in our source
+def _prepare(call: Callable[[], Path], send: Send) -> None:
+    def show(message: Any, *_: Any, **__: Any) -> None:  # without kbench's file and line
         print(f"kbench: {message}", file=sys.stderr)
 
     send({"event": "start"})
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show
-            folder = order()
+            folder = call()
     except KbenchError as error:
         kind = type(error).__name__
         send({"event": "result", "status": "error", "message": str(error), "error": kind})

@@ -1,6 +1,6 @@
-"""Memory and CPU time of a tree of processes, read cheaply enough for every 50 ms.
+"""Memory and CPU time of a tree of processes, read so cheaply that it can be done every 50 ms.
 
-Linux answers from /proc; elsewhere psutil does, with resident memory instead of private memory.
+On Linux the values come from /proc, elsewhere from psutil, which has resident memory instead.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ def _prctl(option: int, value: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends; nothing outside Linux."""
+    """Let the kernel kill this process when its parent ends; has no effect outside Linux."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends; nothing outside Linux."""
+    """Become the parent of descendants whose parent ends; has no effect outside Linux."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -42,21 +42,21 @@ def _has_children_file() -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """Process ids below `pid`, itself left out, parents before children."""
+    """Process ids of all descendants of `pid`, parents before children."""
     pids: list[int] = []
     if _has_children_file():
         todo = [pid]
         while todo:
             parent = todo.pop()
-            below: list[int] = []
+            children: list[int] = []
             try:
                 for thread in os.listdir(f"/proc/{parent}/task"):
                     with open(f"/proc/{parent}/task/{thread}/children") as file:
-                        below += [int(child) for child in file.read().split()]
+                        children += [int(child) for child in file.read().split()]
             except OSError:
                 continue
-            pids += below
-            todo += below
+            pids += children
+            todo += children
         return pids
     import psutil
 
@@ -67,7 +67,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def held_bytes(pids: Iterable[int]) -> int:
-    """Private and shared-memory bytes in RAM, summed; pages of mapped files do not count."""
+    """Sum of the private and shared-memory bytes, without pages of mapped files."""
     if LINUX:
         return sum(
             sum(status_kib(pid, "RssAnon", "RssShmem", "VmSwap").values()) << 10 for pid in pids
@@ -76,7 +76,7 @@ def held_bytes(pids: Iterable[int]) -> int:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """User and system seconds so far, with those of waited-for children, summed."""
+    """Sum of the user and system seconds so far, including children that have been waited for."""
     if LINUX:
         total = 0.0
         tick = os.sysconf("SC_CLK_TCK")
@@ -92,7 +92,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def _sum(pids: Iterable[int], quantity: Callable[[Any], float]) -> float:
-    """A quantity of psutil's processes, summed over those that have not ended."""
+    """Sum of a quantity over psutil's objects of the processes that have not ended."""
     import psutil
 
     total = 0.0
@@ -103,14 +103,14 @@ def _sum(pids: Iterable[int], quantity: Callable[[Any], float]) -> float:
 
 
 def busy_seconds() -> float:
-    """Seconds that the processors of this machine were not idle so far, summed over processors.
+    """Seconds so far in which processors of this machine were not idle, summed over processors.
 
-    On a virtual machine this contains the seconds that its host gave to others ("steal").
+    On a virtual machine the sum includes seconds that the host gave to other machines ("steal").
     """
     if LINUX:
         with open("/proc/stat") as file:
-            # user, nice, system, idle, iowait, irq, softirq, steal; then guests' seconds, which
-            # the first two contain.
+            # The fields are user, nice, system, idle, iowait, irq, softirq and steal. The seconds
+            # of guests, which follow, are part of user and nice.
             fields = [int(value) for value in file.readline().split()[1:9]]
         return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
     import psutil
@@ -120,7 +120,7 @@ def busy_seconds() -> float:
 
 
 def kill_descendants(pid: int) -> None:
-    """End everything below `pid`, the caller, and reap it; returns when nothing is left.
+    """Kill and reap all descendants of `pid`, which has to be the caller.
 
     A process that forks while it is being killed leaves an orphan that the caller adopts, so the
     tree is read again until the caller has no child.
@@ -134,19 +134,19 @@ def kill_descendants(pid: int) -> None:
                 pass
         except ChildProcessError:
             return
-        time.sleep(0.001)
+        time.sleep(0.001)  # guard against a busy loop
 
 
 class PeakMemory:
-    """Peak resident bytes of this process between two moments, from the kernel's own high mark.
+    """Growth of this process's peak resident memory in a `with` block, as the kernel records it.
 
-    What the allocator has kept of memory that was freed before goes back to the system first, or
-    the block would use it uncounted. Where the mark cannot be reset (no /proc), the growth of the
-    process's all-time peak stands in.
+    Freed memory that the allocator holds is returned to the system first, because the block could
+    otherwise use it without growth. If the kernel's record cannot be reset (no /proc), `bytes` is
+    the growth of the peak since the start of the process.
     """
 
     def __enter__(self) -> "PeakMemory":
-        with contextlib.suppress(AttributeError):  # only glibc has it
+        with contextlib.suppress(AttributeError):  # only glibc has malloc_trim
             ctypes.CDLL(None).malloc_trim(0)
         self.exact = False
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Progress for the user: a line per finished run, and on a terminal a live line below them."""
+"""Show progress: a line for each finished run, and on a terminal a live line below them."""
 
 import sys
 import time
@@ -10,37 +10,37 @@ from typing import Any, TextIO
 from kbench.compiling import MESSAGE
 from kbench.run.execution.guard import RunState
 
-# Up to this number of runs, each gets a line above the live one on a terminal. Set by hand.
+# Number of runs up to which each finished run gets a line on a terminal. Set by hand.
 FEW = 50
-# Seconds between two updates of the live line. Set by hand.
+# Seconds between two updates of the live line, which should be readable. Set by hand.
 TICK_S = 1.0
-# Numbers of a fit in progress that fit on the live line. Set by hand.
+# Numbers of a fit in progress on the live line, which has little space. Set by hand.
 _NUMBERS = 3
-# Progress values that best predict when a fit will end; shown before all others.
+# Progress values that best predict when a fit will end, and are shown before all others.
 _TELLING = ("violation", "objective", "residual", "loss", "samples", "passes", "blocks", "trees")
 
 
 @dataclass(frozen=True)
 class Running:
-    """A run in progress: its label, its state, seconds since its start, its tolerance if any."""
+    """A run in progress."""
 
     label: str
     state: RunState
-    seconds: float
-    tol: Any = None
+    seconds: float  # Since its start
+    tol: Any = None  # The parameter `tol`, if it has one
 
     def __str__(self) -> str:
-        doing = MESSAGE if self.state.compiling else f"{self.state.phase} {self.seconds:.0f} s"
+        phase = MESSAGE if self.state.compiling else f"{self.state.phase} {self.seconds:.0f} s"
         progress = self.state.progress
         names = [name for name in _TELLING if name in progress]
         names += [name for name in progress if name not in _TELLING]
         numbers = [self._number(name) for name in names[:_NUMBERS]]
-        return ", ".join([f"{self.label}: {doing}", *numbers])
+        return ", ".join([f"{self.label}: {phase}", *numbers])
 
     def _number(self, name: str) -> str:
         has_tol = name == "violation" and type(self.tol) in (int, float)
-        against = f" (tol {self.tol:g})" if has_tol else ""
-        return f"{name} {self.state.progress[name]:.4g}{against}"
+        tolerance = f" (tol {self.tol:g})" if has_tol else ""
+        return f"{name} {self.state.progress[name]:.4g}{tolerance}"
 
 
 class Progress:
@@ -62,25 +62,25 @@ class Progress:
             )
 
     def running(self, runs: Sequence[Running]) -> None:
-        """Show what is running now: at once if other runs than before are, else once a second."""
+        """Show the runs in progress: immediately if they have changed, else once a second."""
         labels = [run.label for run in runs]
         now = time.monotonic()
         if labels == self._labels and now < self._next:
             return
         self._labels, self._next = labels, now + TICK_S
-        if self._bar is None:  # it is said once that numba is compiling
+        if self._bar is None:  # a line says once that numba compiles
             compiling = [run for run in runs if run.state.compiling and not self._announced]
             for run in compiling[:1]:
                 self._announced = True
                 print(f"{run.label}: {MESSAGE}", file=self._stream)
             return
         failed = sum(n for status, n in self._done.items() if status != "ok")
-        more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-        shown = f"{runs[0]}{more}" if runs else "-"
-        self._bar.set_postfix_str(f"{failed} failed, running {shown}")
+        suffix = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+        text = f"{runs[0]}{suffix}" if runs else "-"
+        self._bar.set_postfix_str(f"{failed} failed, running {text}")
 
     def finished(self, name: str, row: dict[str, Any]) -> None:
-        """Count a run and report it; of many runs on a terminal only those that failed."""
+        """Count a run and print its line; among many runs on a terminal, only failed ones."""
         self._done[row["status"]] += 1
         line = f"{name}: {describe(row)}"
         if self._bar is None:
@@ -97,7 +97,7 @@ class Progress:
             self._bar.close()
 
 
-# What the line of a run shows: the first of these that its row has.
+# Column -> text. A run's line shows the first of these columns that its row has.
 _LEADING = {
     "accuracy": "accuracy {:.4f}",
     "pinball": "pinball loss {:.4g}",
@@ -107,11 +107,11 @@ _LEADING = {
 
 
 def describe(row: dict[str, Any]) -> str:
-    """'ok, accuracy 0.9872, fit 1.2 s, predict 0.03 s', or the error and the command to show it."""
+    """A text for a row, such as 'ok, accuracy 0.9872, fit 1.2 s, predict 0.03 s'."""
     if row["status"] != "ok":
         why = row.get("message") or "no message"
         return f"{row['status']}: {why} [kbench debug {row['key'][:8]}]"
-    known = [column for column in _LEADING if row.get(column) is not None]
-    score = [_LEADING[column].format(row[column]) for column in known[:1]]
+    scores = [column for column in _LEADING if row.get(column) is not None]
+    score = [_LEADING[column].format(row[column]) for column in scores[:1]]
     seconds = [f"{part} {row[f'{part}_wall_s']:.3g} s" for part in ("fit", "predict")]
     return ", ".join(filter(None, ["ok", *score, *seconds, row.get("message")]))

@@ -1,7 +1,7 @@
-"""The prediction of a linear model as LIBLINEAR computes it: by row, by entry, in float64.
+"""Measure the prediction of a linear model as in LIBLINEAR: by row, by entry, in float64.
 
-DC-Pred++ reports prediction times as multiples of this loop. It is compiled code, so it is measured
-for methods that bring numba along, and not for the classes of scikit-learn.
+DC-Pred++ reports prediction times as multiples of this loop. numba compiles it, so it is measured
+only for methods that import numba, and not for the classes of scikit-learn.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ from numba import njit
 
 from kbench.cost import median_s
 
-# Rows of a measured call: with numba's call overhead below 1 us, 500 rows of a few entries suffice.
-# Set by hand.
+# Rows of a measured call. More rows make numba's call overhead (below 1 us) smaller in proportion,
+# and take longer. Set by hand.
 _ROWS = 500
 
 
@@ -29,7 +29,7 @@ def _predict_row_by_row(starts, indices, entries, weights, values):
 
 
 def row_loop_s(X: Any, n_outputs: int) -> float:
-    """Median seconds per row of the loop over the entries that are not zero.
+    """Median seconds per row of the loop over nonzero entries.
 
     X : (n, d) dense or CSR. n_outputs : 1, or the number of classes if there are more than two.
     """

@@ -1,9 +1,9 @@
-"""From a plan to rows: skip what is done, run the rest in guarded workers, write every attempt.
+"""Do the runs of a plan: skip finished runs, run the others in guarded workers, write rows.
 
-    for each run: claim it -> (another runner has it: later) -> is its row there? -> worker -> row
+    for each run: claim it (or wait for another runner) -> skip it if it has a row -> worker -> row
 
-Only this process writes rows, after the guard has reported; a runner that is killed loses the runs
-in progress and nothing else.
+Only this process writes rows, after the guard has reported; a runner that is killed loses only the
+runs in progress.
 """
 
 import contextlib
@@ -43,15 +43,15 @@ from kbench.run.results.user_functions import Callbacks
 from kbench.settings import SAY_S, Settings
 from kbench.signals import handled, raise_again
 
-# Columns that the report of a run must have for the run to be ok.
+# Columns that the report of a run with status ok must have.
 _MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
 # Columns of a row that are attributes of its run.
 _OF_RUN = [
     *("key", "method", "method_version", "dataset", "variant", "experiment", "seed", "task"),
     *("data_sha256", "tuned", "tuned_sha256", "threads", "command"),
 ]
-# Seconds between two checks of signals, and updates of the live line, while runs are in progress.
-# Set by hand.
+# Seconds between two updates of the live line, and two checks of signals, while runs are in
+# progress. Shorter intervals cost CPU time beside the runs. Set by hand.
 _POLL_S = 0.2
 
 _LOG = logging.getLogger(__name__)
@@ -65,8 +65,8 @@ class Summary:
     before: Counter[str] = field(default_factory=Counter)  # status -> rows that existed before
     failed: list[tuple[Run, str, str]] = field(default_factory=list)  # run, status, message
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
-    stopped_by: int | None = None  # a signal
-    other_tag: int = 0  # rows that existed before, and lack the tag of the command
+    stopped_by: int | None = None  # number of the signal that stopped the command
+    other_tag: int = 0  # rows that existed before without the tag of the command
     not_begun: int = 0  # runs that `on_error=stop` left out
 
     @property
@@ -76,11 +76,11 @@ class Summary:
         return 1 if self.failed or self.absent else 0
 
 
-Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> outcome in its row
+Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> (key of a run -> outcome)
 
 
 def finished_here(plan: Plan) -> Finished:
-    """Reads the user's rows of the plan's environment, once for each number of threads."""
+    """A function that reads the user's rows of the plan's environment, once per thread count."""
     folder = ResultsFolder(plan.settings.results_dir)
     environment = environment_of(plan)
     return functools.cache(lambda threads: folder.finished(environment, threads))
@@ -92,7 +92,7 @@ def environment_of(plan: Plan) -> str | None:
 
 
 def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, dict[str, Any]]]]:
-    """(runs to do, runs that are done with the outcomes in their rows), as `rerun` says."""
+    """The runs to do, and the finished runs with their outcomes; `rerun` decides."""
     todo, done = [], []
     for run in plan.runs:
         row = finished(run.threads).get(run.key)
@@ -104,7 +104,7 @@ def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, di
 
 
 def _is_repeated(settings: Settings, row: dict[str, Any], run: Run) -> bool:
-    """Whether a run with this row is done again; an interrupted one always is."""
+    """Whether a run with this row is done again."""
     if row["status"] in WITHOUT_OUTCOME or settings.rerun == "all":
         return True
     if settings.keep_model and _lacks_model(settings, row):
@@ -120,7 +120,7 @@ def _is_repeated(settings: Settings, row: dict[str, Any], run: Run) -> bool:
 
 
 def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
-    """Whether the model of a run that is ok is missing, and could be kept."""
+    """Whether a run with status ok lacks its model, although the model can be stored."""
     if row["status"] != "ok" or NOT_KEPT in (row.get("message") or ""):
         return False
     return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
@@ -128,7 +128,7 @@ def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[tuple[Sandbox | Cluster, str | None]]:
-    """What starts the plan's workers, and the scheduler of a Dask cluster that their fits use."""
+    """The sandbox or cluster that starts workers, and the Dask scheduler that their fits use."""
     if plan.settings.parallel.split == "model":
         with scheduler_of(plan.settings) as scheduler:
             yield sandbox, scheduler
@@ -142,7 +142,7 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[tuple[Sandbox | Cluster
 
 @dataclass
 class _InProgress:
-    """A worker's runs: one, or those of a path, in one slot of the runner."""
+    """A worker's runs (one run, or the runs of a regularisation path) in one slot of the runner."""
 
     runs: list[Run]
     started_at: datetime
@@ -162,16 +162,16 @@ class Runner:
         self.summary = Summary(absent=dict(plan.absent))
         self._callbacks = Callbacks(plan.settings.callbacks)
         self._jobs: dict[Job | RemoteJob, _InProgress] = {}
-        self._refused = ""  # the words of a batch system that takes no more runs
+        self._refused = ""  # the message of a batch system that accepts no more runs
 
     def execute(
         self, finished: Finished, *, skip: Callable[[Run], bool] | None = None, paths: bool = False
     ) -> Summary:
-        """Do the runs that are not `finished`; returns when all are done or the user stopped it.
+        """Do the runs that are not `finished`; returns when all are done or the user stopped them.
 
-        skip : called before a run starts; True if the run is no longer wanted.
-        paths : whether one worker does the runs that differ only along a method's path, each from
-            the solution of the one before. Their times differ from those of single runs.
+        skip : Called before a run starts; True leaves the run out.
+        paths : Whether one worker does all runs of a regularisation path, each fit starting from
+            the previous solution. Such fits take less time than single runs.
         """
         self._skip = skip or (lambda run: False)
         parallel = self.settings.parallel
@@ -188,8 +188,8 @@ class Runner:
             self._progress = Progress(len(todo))
             handlers = {signum: signal.signal(signum, self._stop) for signum in handled()}
             try:
-                alone = not paths or self.settings.keep_model
-                self._loop(deque([run] for run in todo) if alone else self._along_paths(todo))
+                single_runs = not paths or self.settings.keep_model
+                self._loop(deque([run] for run in todo) if single_runs else self._along_paths(todo))
             finally:
                 for signum, handler in handlers.items():
                     signal.signal(signum, handler)
@@ -207,7 +207,7 @@ class Runner:
         sys.stderr.write("\nstopping: the runs in progress are ended (again: at once)\n")
 
     def _along_paths(self, todo: list[Run]) -> deque[list[Run]]:
-        """Groups of runs of one path, small enough that every job has work."""
+        """Groups of runs of one regularisation path, so small that every job gets a group."""
         paths: dict[str, list[Run]] = {}
         for run in todo:
             paths.setdefault(run.path_id or run.key, []).append(run)
@@ -217,25 +217,25 @@ class Runner:
         )
 
     def _loop(self, todo: deque[list[Run]]) -> None:
-        held: deque[list[Run]] = deque()  # claimed by another runner
+        claimed: deque[list[Run]] = deque()  # runs that another runner has claimed
         slots = list(range(self._n_slots))
-        said = time.monotonic()
-        while todo or held or self._jobs:
+        last_message_at = time.monotonic()
+        while todo or claimed or self._jobs:
             # Rows that existed before do not count.
             n_failed = self.summary.written.total() - self.summary.written["ok"]
-            failed = self.settings.on_error == "stop" and n_failed > 0
-            if failed:
-                self.summary.not_begun += sum(map(len, [*todo, *held]))
-            if self.summary.stopped_by is not None or self._refused or failed:
+            stops = self.settings.on_error == "stop" and n_failed > 0
+            if stops:
+                self.summary.not_begun += sum(map(len, [*todo, *claimed]))
+            if self.summary.stopped_by is not None or self._refused or stops:
                 todo.clear()
-                held.clear()
+                claimed.clear()
             if self.summary.stopped_by is not None:
                 for job in self._jobs:
                     job.interrupt()
-            while slots and (todo or held):
+            while slots and (todo or claimed):
                 if not todo:
-                    todo, held = held, todo
-                runs = [run for run in todo.popleft() if self._claim(run, held)]
+                    todo, claimed = claimed, todo
+                runs = [run for run in todo.popleft() if self._claim(run, claimed)]
                 if runs:
                     self._start(runs, slots.pop(0))
                 elif not todo:
@@ -244,24 +244,24 @@ class Runner:
                 outcome = job.news()
                 if outcome is None:
                     continue
-                slot, left = self._finish(self._jobs.pop(job), outcome)
+                slot, not_begun = self._finish(self._jobs.pop(job), outcome)
                 slots.append(slot)
-                if left:
-                    todo.appendleft(left)
+                if not_begun:
+                    todo.appendleft(not_begun)
             self._show_progress()
-            if self._jobs or not held:
-                said = time.monotonic()
-            elif time.monotonic() > said + SAY_S:
-                said = time.monotonic()
-                n_runs = counted(len(held), "run")
+            if self._jobs or not claimed:
+                last_message_at = time.monotonic()
+            elif time.monotonic() > last_message_at + SAY_S:
+                last_message_at = time.monotonic()
+                n_runs = counted(len(claimed), "run")
                 _LOG.warning(f"{n_runs} to do, waiting for another command that does the same")
 
-    def _claim(self, run: Run, held: deque[list[Run]]) -> bool:
+    def _claim(self, run: Run, claimed: deque[list[Run]]) -> bool:
         """Claim the run; False if it is unwanted, done, or claimed by another runner."""
         if self._skip(run):
             return False
         if not self._claims.take(run.key):
-            held.append([run])
+            claimed.append([run])
             return False
         if self.settings.rerun == "none":
             row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
@@ -288,7 +288,7 @@ class Runner:
             model=str(self.folder.model_path(first.key).absolute()) if keep else None,
             scheduler=self._scheduler,
         )
-        # Before the worker has it: this process may stand still while the worker goes on.
+        # The start is taken first, because this process may be suspended after the worker starts.
         started = datetime.now(UTC)
         job = self._workers.start(work, task, first.limits, task.n_runs)
         self._jobs[job] = _InProgress(runs, started, slot, time.monotonic())
@@ -304,7 +304,7 @@ class Runner:
         )
 
     def _finish(self, work: _InProgress, outcome: RunOutcome) -> tuple[int, list[Run]]:
-        """Write the rows of what has ended; returns the free slot and runs that were not begun."""
+        """Write the rows of a worker that ended; returns its slot and the runs it did not begin."""
         if outcome.status == REFUSED:
             if self.summary.stopped_by is None:
                 self._refused = outcome.message
@@ -313,10 +313,10 @@ class Runner:
             return work.slot, []
         for run, result in zip(work.runs, outcome.all, strict=False):
             self._write(run, result, work.started_at)
-        left = work.runs[len(outcome.all) :]
-        for run in left:
+        not_begun = work.runs[len(outcome.all) :]
+        for run in not_begun:
             self._claims.give_back(run.key)
-        return work.slot, left
+        return work.slot, not_begun
 
     def _write(self, run: Run, outcome: RunOutcome, started: datetime) -> None:
         if outcome.provenance is not None:
@@ -342,7 +342,7 @@ class Runner:
         self._callbacks(row)
 
     def row(self, run: Run, outcome: RunOutcome, started: datetime) -> dict[str, Any]:
-        """The row of one attempt: request, measurements, environment and start."""
+        """The row of one attempt."""
         origin = outcome.provenance or self.provenance
         measured = dict(outcome.result.get("row") or {})
         messages = [outcome.message, measured.pop("message", None)]
@@ -374,8 +374,8 @@ class Runner:
 
 
 def _cpus(slot: int, threads: int) -> tuple[int, ...] | None:
-    """CPUs for the workers of a slot; the CPU that a runner begins at follows from its process id,
-    so that runners at the same time rarely share CPUs.
+    """CPUs for the workers of a slot; None if the system has no CPU affinity. The first CPU depends
+    on the process id, so that simultaneous runners rarely share CPUs.
     """
     if not hasattr(os, "sched_getaffinity"):
         return None

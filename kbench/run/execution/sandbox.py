@@ -1,4 +1,4 @@
-"""One run in a separate process, under limits that the run cannot evade.
+"""Start runs in separate processes, under limits that a run cannot evade.
 
 A fork server that has imported the numerical packages forks a guard for each run, and the guard
 forks the worker (`kbench.run.execution.guard` gives the reasons):
@@ -25,20 +25,21 @@ from kbench.settings import Limits
 from kbench.signals import deferred
 from kbench.streams import described
 
-# Starts of a worker before a command gives up. A fork server that was killed is started anew each
-# time; if it ends as often as this, something ends it every time. Guard.
+# Guard: attempts to start a worker before the command gives up. A fork server that was killed is
+# started again each time.
 _STARTS = 5
-# Seconds between two starts, more than a killed process needs to end. Set by hand.
+# Seconds between two attempts, so that a killed process can end. Set by hand.
 _PAUSE_S = 0.05
 # The environment variable that names the main module of the command to its fork server.
 _MAIN = "KBENCH_MAIN_MODULE"
 
 
 class Sandbox:
-    """Starts guarded workers out of one fork server.
+    """Starts guarded workers from one fork server.
 
-    preload : names of modules that the fork server imports once. They must start no threads, which
-    would not survive a fork. environment : environment variables of the fork server.
+    preload : Names of modules that the fork server imports once. Their imports must start no
+        threads, which would not survive a fork.
+    environment : Environment variables of the fork server.
     """
 
     def __init__(
@@ -55,21 +56,20 @@ class Sandbox:
         """Run `work(task, send)` in a worker; returns when the worker exists.
 
         The limits `wall_s` and `cpu_s` count from the worker's message {"event": "start"} on.
-        `n_runs` is the number of results that it reports one after the other, each under the same
-        limits. With `show` its output goes to the runner's own, and into no log.
+        `n_runs` is the number of results that the worker reports, each under the same limits. With
+        `show` the worker's output goes to the runner's output and not into a log.
 
-        Raises KbenchError: the fork server cannot be started, or ends again and again.
+        Raises KbenchError: the fork server cannot be started, or ends `_STARTS` times.
         """
-        # Two pipes, not one socket: what a guard has not read when it ends must not spoil what it
-        # has written.
-        report, reported = self._context.Pipe(duplex=False)
-        heard, control = self._context.Pipe(duplex=False)
-        order = (heard, reported, work, task, limits, n_runs, show)
+        # One socket would lose the guard's last messages if the guard ended with unread input.
+        report, report_end = self._context.Pipe(duplex=False)
+        control_end, control = self._context.Pipe(duplex=False)
+        arguments = (control_end, report_end, work, task, limits, n_runs, show)
         for _ in range(_STARTS):
-            process = self._context.Process(target=guard, args=order)
+            process = self._context.Process(target=guard, args=arguments)
             try:
                 self.prepare()
-                with deferred():  # a worker that is told half of its order prints a traceback
+                with deferred():  # a guard that gets half of its arguments prints a traceback
                     process.start()
                 break
             except (OSError, EOFError) as error:
@@ -81,35 +81,35 @@ class Sandbox:
                 f"no worker can be started: the fork server ended {_STARTS} times "
                 f"({reason}); is the machine out of memory or processes?"
             )
-        heard.close()
-        reported.close()
+        control_end.close()
+        report_end.close()
         return Job(process, report, control)
 
     def ready(self, jobs: Sequence["Job"], timeout: float) -> list["Job"]:
-        """Jobs that have news; waits for one, `timeout` seconds at most."""
-        places = {job.connection: job for job in jobs}
-        return [places[each] for each in wait(list(places), timeout)]  # type: ignore[index]
+        """Jobs with a message; waits at most `timeout` seconds for the first one."""
+        job_of = {job.connection: job for job in jobs}
+        return [job_of[connection] for connection in wait(list(job_of), timeout)]  # type: ignore[index]
 
     def call(self, work: Work, task: Any, limits: Limits, *, show: bool = False) -> RunOutcome:
-        """The outcome of `work(task, send)`, which is started once more if it was killed."""
+        """The outcome of `work(task, send)` in a worker, started once more if it was killed."""
         outcome = self.start(work, task, limits, show=show).outcome()
         if outcome.status == "crashed" and "kill" in outcome.message:
             outcome = self.start(work, task, limits, show=show).outcome()
         return outcome
 
     def prepare(self) -> None:
-        """Start the fork server, if it is not there; its imports go on after this returns."""
+        """Start the fork server unless it runs; its imports go on after this call returns."""
         if self._ready and not _server_has_ended():
             return
         from multiprocessing import forkserver
 
         runner_folder()
-        # One thread for every library in the server: a pool of threads would not survive forks.
+        # Libraries in the server get one thread, because a pool of threads does not survive a fork.
         one_thread = dict.fromkeys(
             ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1"
         )
-        # A new Python looks for modules in the working directory first, and would run a file
-        # random.py there.
+        # Without PYTHONSAFEPATH, Python would import a file such as random.py from the working
+        # directory.
         changed = one_thread | {"PYTHONSAFEPATH": "1"} | _main_module() | self._environment
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
@@ -124,9 +124,9 @@ class Sandbox:
 
 
 def _server_has_ended() -> bool:
-    """Whether the fork server was killed; False where only an attempt to use it can show that.
+    """Whether the fork server has ended; False if the system cannot show that.
 
-    Without this question multiprocessing would start the next server itself, in an environment
+    If this were not checked, multiprocessing would start the next server itself, in an environment
     without the settings of `Sandbox.prepare`.
     """
     from multiprocessing import forkserver
@@ -138,7 +138,7 @@ def _server_has_ended() -> bool:
 
 
 class Job:
-    """A run in progress: wait on `connection`, then take `news()`; `state` is the newest one."""
+    """A run in progress: wait for `connection`, then call `news()`; `state` is the last state."""
 
     def __init__(self, process: Any, connection: Connection, control: Connection) -> None:
         self._process = process
@@ -147,14 +147,14 @@ class Job:
         self.state = RunState()
 
     def interrupt(self) -> None:
-        """Ask the guard to end the run; its outcome will be `interrupted`."""
+        """Ask the guard to end the run, whose outcome then is `interrupted`."""
         with contextlib.suppress(OSError):
             self._control.send("interrupt")
 
     def news(self) -> RunOutcome | None:
-        """Take one message: None if it changed `state`, else the outcome.
+        """Wait for one message; returns the outcome, or None if the message changed `state`.
 
-        Blocks until there is one. A guard that died before it reported is `crashed`.
+        If the guard ended without a report, the outcome is `crashed`.
         """
         try:
             message = self.connection.recv()
@@ -178,17 +178,17 @@ class Job:
 
 
 def _main_module() -> dict[str, str]:
-    """The environment of a fork server whose children leave out this process's main module.
+    """Environment variables by which the fork server's children do not import the main module.
 
     multiprocessing runs the script of the command again in each child, unless the main module of
-    the fork server has its name or file. A guard needs nothing of it, and the script of a Dask or
-    Ray worker imports its whole library: a tenth of a second and more for every run.
+    the fork server has the same name or file. A guard does not need the script, and the script of a
+    Dask or Ray worker would import the whole library for every run.
     """
     main = spawn.get_preparation_data("kbench")
     return {_MAIN: json.dumps([main.get(f"init_main_from_{key}") for key in ("name", "path")])}
 
 
-if _MAIN in os.environ:  # this module is imported first of all in a fork server
+if _MAIN in os.environ:  # only in a fork server, which imports this module first
     _name, _file = json.loads(os.environ.pop(_MAIN))
     if _name is not None:
         sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec(_name, None)

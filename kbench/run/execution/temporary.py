@@ -1,8 +1,7 @@
-"""Temporary files of a runner and its workers, in one folder.
+"""The folder of temporary files of a runner and its workers.
 
-The runner holds a lock on a file in its folder until it ends. A runner that was killed cannot
-remove its folder, so its guards remove it, and the next runner on this machine removes every folder
-whose lock is free.
+The runner holds a lock on a file in its folder until it ends. If a runner is killed, its guards
+remove the folder, and the next runner on this machine removes every folder whose lock is free.
 """
 
 import contextlib
@@ -15,20 +14,20 @@ from multiprocessing import process
 from pathlib import Path
 
 _PREFIX = f"kbench-{os.getuid()}-"
-# Longest folder for temporary files, in bytes. A socket's path may have 103 bytes (macOS; 107 on
-# Linux). The folders of the runner and of a worker and the name of the socket take about 50 bytes.
+# Longest path of $TMPDIR, in bytes. The path of a socket may have 103 bytes on macOS (107 on
+# Linux), and the folders of runner and worker and the name of the socket take about 50 of them.
 _MAX_TMPDIR = 50
 
 
 def default_home() -> Path:
-    """$TMPDIR or its default, or /tmp if a socket in it would have a path that is too long."""
+    """$TMPDIR or its default, or /tmp if that path is longer than `_MAX_TMPDIR`."""
     folder = tempfile.gettempdir()
     return Path(folder if len(os.fsencode(folder)) <= _MAX_TMPDIR else "/tmp")
 
 
 @cache
 def runner_folder() -> Path:
-    """The folder of this process, created by the first call; multiprocessing uses it, too."""
+    """The folder of this process, which the first call creates, and multiprocessing also uses."""
     from multiprocessing.util import Finalize
 
     home = default_home()
@@ -38,14 +37,14 @@ def runner_folder() -> Path:
     take_lock(unnamed)
     folder = unnamed.with_name(unnamed.name[1:])
     unnamed.rename(folder)
-    # The socket of the fork server would otherwise lie in a folder /tmp/pymp-* of its own.
+    # multiprocessing then puts the fork server's socket here, and not into /tmp/pymp-*.
     process.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined]
     Finalize(None, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=-100)
     return folder
 
 
 def remove_abandoned(home: Path) -> None:
-    """Remove the folders in `home` of runners of this user that were killed."""
+    """Remove the folders in `home` whose runners, of this user, were killed."""
     for folder in home.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if (lock := take_lock(folder, create=False)) is not None:
@@ -54,10 +53,10 @@ def remove_abandoned(home: Path) -> None:
 
 
 def take_lock(folder: Path, *, create: bool = True) -> int | None:
-    """Lock a folder until this process ends, by a file in it; None if another process has it.
+    """Lock a folder, by a file in it, until this process ends; None if another process has it.
 
-    Without `create` an OSError is raised if the file does not exist: the folder does not belong to
-    a runner, or another process is removing it.
+    If `create` is false, a missing file raises OSError, because the folder does not belong to a
+    runner or is being removed.
     """
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     lock = os.open(folder / "lock", flags, 0o600)
@@ -70,7 +69,7 @@ def take_lock(folder: Path, *, create: bool = True) -> int | None:
 
 
 def folder_for_worker() -> str | None:
-    """A new folder inside the runner's, for a worker; None if it cannot be created."""
+    """A new folder for a worker in the runner's folder; None if it cannot be created."""
     folder = process.current_process()._config.get("tempdir")  # type: ignore[attr-defined]
     with contextlib.suppress(OSError):
         return tempfile.mkdtemp(prefix="run-", dir=folder) if folder else None
@@ -78,7 +77,7 @@ def folder_for_worker() -> str | None:
 
 
 def use_for_this_process(folder: str) -> None:
-    """Make `folder` the folder for temporary files of this process and its children."""
+    """Use `folder` for temporary files of this process and its children."""
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = folder
     process.current_process()._config["tempdir"] = folder  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
-"""One run, in its own process: load, warm up, fit, predict, score, report.
+"""The process of one run: load, warm up, fit, predict, score, report.
 
-`work` is what the sandbox calls. It reports {"event": "start"} when the clocks of the limits
-begin, the phase it is in, and {"event": "result", "status": ..., "row": ..., "curves": ...} at its
-end; everything that it prints goes to the run's log.
+The sandbox calls `work`, which reports {"event": "start"} when the clocks of the limits begin, each
+phase, and {"event": "result", "status": ..., "row": ..., "curves": ...} at the end. Everything that
+the process prints goes to the run's log.
 """
 
 import contextlib
@@ -32,15 +32,15 @@ from kbench.run.planning.task import Task
 from kbench.run.results import added_scores, metrics
 from kbench.trace import Trace
 
-# Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.
-# Set by hand.
+# Rows of the warm-up fit. More rows compile more of what the fit needs, and delay the fit. Set by
+# hand.
 WARMUP_ROWS = 256
-# Points of a curve that are kept. Guard: 10,000 points of two numbers make 160 kB of a row.
+# Guard: points of a curve that a row keeps; 10,000 points of two float64 take 160 kB.
 MAX_CURVE_POINTS = 10_000
-# Warnings that the message of a row has, and the characters of each; the log has all. Set by hand.
+# Warnings in a row's message, and characters of each; the log has all warnings. Set by hand.
 _SHOWN_WARNINGS = 3
 _WARNING_CHARS = 300
-# Seconds between two reports of a fit in progress; the live line shows one a second. Set by hand.
+# Seconds between reports of a fit in progress; the live line changes once a second. Set by hand.
 REPORT_EVERY_S = 0.5
 
 Curves = dict[str, tuple[list[float], list[float]]]  # name -> (seconds, values)
@@ -48,14 +48,14 @@ Curves = dict[str, tuple[list[float], list[float]]]  # name -> (seconds, values)
 
 @dataclass
 class SharedState:
-    """Data and estimator that the runs of one path pass on to each other."""
+    """Data and estimator that the runs of one regularisation path pass on to each other."""
 
     data: Any = None
     estimator: Any = None
 
 
 def work(task: Task, send: Send) -> None:
-    """Do the runs of `task`, one or those of its path, and send a result for each."""
+    """Do the run, or each run of the regularisation path, of `task`, and send a result for each."""
     live = Live(send)
     shared = SharedState()
     for step in task.steps():
@@ -88,8 +88,8 @@ def _attempt(task: Task, live: "Live", shared: SharedState) -> bool:
 class Live:
     """Messages of a run in progress to its guard.
 
-    They tell the CPU seconds of the fit where the guard cannot count them: of a fit with a trace,
-    which may pause, and of a fit that has ended.
+    The messages have the CPU seconds of the fit if the guard cannot count the seconds, because the
+    fit has a trace, which may pause, or has ended.
     """
 
     def __init__(self, send: Send) -> None:
@@ -113,7 +113,7 @@ class Live:
         self._tell({"event": "phase", "phase": name})
 
     def phase_of_fit(self, name: str) -> None:
-        """A phase that the method named; a loop may do so thousands of times a second."""
+        """Report a phase that the method named, unless another phase was reported just before."""
         if time.monotonic() >= self._phase_at:
             self.phase(f"fit: {name}")
 
@@ -134,10 +134,7 @@ class Live:
 
 
 class _LiveTrace(Trace):
-    """A trace whose clock stands still while numba compiles, and that reports phases as they begin.
-
-    What is compiled in a fit belongs neither to its seconds nor to those of its phases.
-    """
+    """A trace that reports phases as they begin, and whose clock is paused while numba compiles."""
 
     def __init__(self, callback: Callable[[float, dict[str, Any]], None], live: Live) -> None:
         self._live = live
@@ -164,9 +161,9 @@ class _LiveTrace(Trace):
 
 
 def set_threads(threads: int, cpus: Sequence[int] | None) -> None:
-    """Limit every thread pool of this process, and of those that it starts, to `threads`.
+    """Limit every thread pool of this process and of its child processes to `threads`.
 
-    The CPU affinity limits the pools that no call reaches (TBB, oneDAL).
+    The CPU affinity limits the pools that have no such setting (TBB, oneDAL).
     """
     for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA"):
         os.environ[f"{name}_NUM_THREADS"] = str(threads)
@@ -182,7 +179,7 @@ def set_threads(threads: int, cpus: Sequence[int] | None) -> None:
 
 @functools.cache
 def thread_pools() -> Any:
-    """The thread pools of the libraries that are loaded; 3 ms, which the fork server spends once.
+    """The thread pools of the loaded libraries; the fork server finds them once for all workers.
 
     A library that is loaded later reads its number of threads from the environment.
     """
@@ -219,7 +216,7 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
         _warm_up(task, data)
     warmup_s = time.perf_counter() - begin
     rows = chunked.rows_in_chunks(task, data, estimator)
-    training = _labelled(task, data.X_train, data.y_train) if rows is None else (rows.train,)
+    training = _fit_arguments(task, data.X_train, data.y_train) if rows is None else (rows.train,)
     X_test = data.X_test if rows is None else rows.test
 
     kind = task.run.task
@@ -227,18 +224,18 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
     in_unit = data.preparation.target.scored
     learning = LearningCurves(kind, data.X_test, data.y_test, in_unit)
 
-    def look(seconds: float, state: dict[str, Any]) -> None:
+    def on_trace(seconds: float, state: dict[str, Any]) -> None:
         _record(curves, seconds, state)
         live.progress(state)
         if task.holdout is None:
-            with live.compiled.ignored():  # the trace has stopped the clock of the fit already
+            with live.compiled.ignored():  # the trace has already stopped the clock of the fit
                 learning.observe(seconds, state)
 
-    trace = _LiveTrace(look, live)
+    trace = _LiveTrace(on_trace, live)
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
     rows_folder = None if rows is None else Path(task.prepared)
-    with _warnings() as warned:
-        warm_up = functools.partial(_warm_up_there, task)
+    with _warnings() as warning_log:
+        warm_up = functools.partial(_warm_up_on_cluster, task)
         with joblib_on(task.scheduler, warm_up, rows_folder) as workers_cpu_s:
             live.started(trace.fit_cpu_s if keywords else None)
             trace.restart()
@@ -259,21 +256,21 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
     live.phase("score")
     fit_wall_s = max(0.0, fit.wall_s - trace.paused_wall_s)
     learning.close(fit_wall_s, predicted)
-    scored = added_scores.Predicted(
+    predicted_rows = added_scores.Predicted(
         kind, estimator, data.X_test, in_unit(data.y_test), in_unit(predicted)
     )
-    added, no_scores = added_scores.measured(task.metrics, scored)
+    extra_scores, score_notes = added_scores.measured(task.metrics, predicted_rows)
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
         "density": fitted_columns.density(data.X_train),
-        **metrics.score(kind, scored.y, scored.labels),
-        **added_scores.of_quantile(scored),
+        **metrics.score(kind, predicted_rows.y, predicted_rows.labels),
+        **added_scores.of_quantile(predicted_rows),
         **fitted_columns.ranked(estimator, data),
         **fitted_columns.target_errors(kind, estimator, data),
-        "scores": added or None,
+        "scores": extra_scores or None,
         "fit_wall_s": fit_wall_s,
         "fit_cpu_s": fit_cpu_s,
         "predict_wall_s": predict_wall_s,
@@ -288,13 +285,13 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
             task, estimator, data, predict_cpu_s if COUNTS_CPU else predict_wall_s
         ),
         "peak_bytes": peak.bytes,
-        **fitted_columns.learnt(estimator, converged=warned.converged),
+        **fitted_columns.learnt(estimator, converged=warning_log.converged),
         **fitted_columns.kept_model(task, estimator, data),
     }
-    notes = [warned.note(), row.get("message"), *no_scores, *data.notes]
+    notes = [warning_log.note(), row.get("message"), *score_notes, *data.notes]
     if rows is not None:
-        # Pages of mapped files are in the resident memory, but the system can reclaim them: the
-        # guard's peak, without them, is that of the row.
+        # The worker's peak counts pages of mapped files, which the system can reclaim. The row has
+        # the guard's peak instead, which does not count such pages.
         del row["peak_bytes"]
         notes = [rows.note, *getattr(estimator, "notes_", ()), *notes]
     if any(notes):
@@ -318,16 +315,16 @@ def _load_pages(X: Any) -> None:
 
 
 def _warm_up(task: Task, data: Any) -> None:
-    """Fit and predict on a few rows of the same kind: compiled kernels, BLAS, first imports.
+    """Fit and predict on a few rows, which compiles, starts BLAS and imports what the fit needs.
 
-    An error here would occur in the fit again, so it is reported there.
+    An error is ignored here, because the fit raises and reports it again.
     """
     with contextlib.suppress(Exception):
         rehearse(task, data, WARMUP_ROWS)
 
 
 def rehearse(task: Task, data: Any, n: int) -> None:
-    """Fit the run's estimator to about n training rows, and predict; raises what these raise."""
+    """Fit the run's estimator to about n training rows and predict; their errors are raised."""
     # The folds of a calibration may be too small on so few rows.
     params = {**task.run.params, **task.run.warmup, "calibration": None}
     rows = _some_rows(data.y_train, n, classes=data.n_classes is not None)
@@ -338,25 +335,25 @@ def rehearse(task: Task, data: Any, n: int) -> None:
         if chunked.wants_chunks(task, data, estimator):
             estimator.fit(ChunkedRows.of_arrays(X, y))
         else:
-            estimator.fit(*_labelled(task, X, y))
+            estimator.fit(*_fit_arguments(task, X, y))
         estimator.predict(_take(data.X_test, np.arange(min(n, data.X_test.shape[0]))))
 
 
-def _labelled(task: Task, X: Any, y: np.ndarray) -> tuple[Any, ...]:
-    """What `fit` gets: rows and targets, or rows alone where targets say what is an outlier."""
+def _fit_arguments(task: Task, X: Any, y: np.ndarray) -> tuple[Any, ...]:
+    """The arguments of `fit`: rows and targets, or only rows if the targets mark outliers."""
     return (X,) if task.run.task == "outlier" else (X, y)
 
 
-def _warm_up_there(task: Task) -> None:
-    """`_warm_up` in a process of a cluster, whose imports and compiled code are its own."""
+def _warm_up_on_cluster(task: Task) -> None:
+    """`_warm_up` in a process of a cluster, which has imported and compiled nothing yet."""
     from kbench.data import open_prepared
 
-    with contextlib.suppress(Exception):  # the fit reports whatever is wrong, as an absent folder
+    with contextlib.suppress(Exception):  # the fit reports any error, such as an absent folder
         _warm_up(task, open_prepared(Path(task.prepared), task.holdout))
 
 
 def _some_rows(y: np.ndarray, n: int, *, classes: bool) -> np.ndarray:
-    """Indices of up to n rows, spread evenly, and the first row of each class."""
+    """Indices of at most n evenly spaced rows, and of the first row of each class."""
     rows = np.linspace(0, len(y) - 1, min(n, len(y))).astype(np.intp)
     if classes:
         rows = np.concatenate([rows, np.unique(y, return_index=True)[1]])
@@ -364,16 +361,16 @@ def _some_rows(y: np.ndarray, n: int, *, classes: bool) -> np.ndarray:
 
 
 def _take(X: Any, rows: np.ndarray) -> Any:
-    """Rows of X as read-only arrays, so that compiled code meets the types of the real fit."""
-    part = X[rows]
-    for array in chunked.arrays_of(part):
+    """Rows of X as read-only arrays, the types for which the fit's functions are compiled."""
+    X_rows = X[rows]
+    for array in chunked.arrays_of(X_rows):
         array.flags.writeable = False
-    return part
+    return X_rows
 
 
 @dataclass
 class _Warned:
-    """Warnings of a fit and its predictions that tell the user something of the result."""
+    """Warnings of a fit and its predictions that the row's message names."""
 
     texts: list[str] = field(default_factory=list)  # each once, in order
     converged: bool = True  # False if one was a ConvergenceWarning
@@ -387,25 +384,25 @@ class _Warned:
             self.texts.append(text)
 
     def note(self) -> str | None:
-        """For the message of the row; None without warnings."""
-        more = len(self.texts) - _SHOWN_WARNINGS
-        shown = self.texts[:_SHOWN_WARNINGS] + ([f"and {more} more warnings"] if more > 0 else [])
-        return "; ".join(shown) or None
+        """The warnings as a text for the row's message; None without warnings."""
+        n = len(self.texts) - _SHOWN_WARNINGS
+        parts = self.texts[:_SHOWN_WARNINGS] + ([f"and {n} more warnings"] if n > 0 else [])
+        return "; ".join(parts) or None
 
 
 @contextlib.contextmanager
 def _warnings() -> Iterator[_Warned]:
     """Print warnings to the log, one line each, and collect them."""
-    warned = _Warned()
+    warning_log = _Warned()
     with warnings.catch_warnings():
         warnings.simplefilter("default")
 
         def note(message: Any, category: Any, *_: Any, **__: Any) -> None:
-            warned.add(message, category)
+            warning_log.add(message, category)
             print(f"{category.__name__}: {message}", file=sys.stderr)
 
         warnings.showwarning = note
-        yield warned
+        yield warning_log
 
 
 def _is_number(value: Any) -> bool:

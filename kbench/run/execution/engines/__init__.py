@@ -1,1 +1,1 @@
-"""What runs a plan on other machines: Dask, Ray and SLURM behind one state machine."""
+"""Do runs on other machines: Dask, Ray and SLURM with a common state machine."""

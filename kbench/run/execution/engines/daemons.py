@@ -1,4 +1,4 @@
-"""Engines whose scheduler and workers run all the time: Dask and Ray."""
+"""Engines with permanent schedulers and workers: Dask and Ray."""
 
 import contextlib
 import importlib
@@ -15,20 +15,20 @@ from kbench.run.execution.engines.states import ClusterLostError, EngineReport, 
 from kbench.run.execution.guard import RunOutcome
 from kbench.settings import Settings
 
-# Seconds without any worker process after which the cluster is given up. Set by hand.
+# Guard: seconds without any worker process after which the cluster is given up.
 _LOST_S = 30.0
-# Seconds between two requests for the list of worker processes. More frequent ones notice lost
-# workers sooner and load the scheduler; set by hand.
+# Seconds between two requests for the list of worker processes. More frequent requests notice lost
+# workers sooner and load the scheduler. Set by hand.
 _POLL_S = 1.0
-# Seconds in which a scheduler answers one question. Set by hand.
+# Guard: seconds after which a request that the scheduler has not answered is given up.
 _ANSWER_S = 10.0
 
 
 class _Daemons:
-    """What Dask and Ray have in common: runs go to workers that exist, or the cluster is lost.
+    """Base of Dask and Ray, which counts workers and gives a cluster without workers up.
 
-    Subclasses ask the scheduler for the runs that its workers can do at a time (`_ask`), which may
-    raise any exception if it does not answer.
+    Subclasses override `_ask`, which asks the scheduler how many runs its workers can do at the
+    same time. `_ask` may raise any exception if the scheduler does not answer.
     """
 
     poll_s = 0.02
@@ -50,7 +50,7 @@ class _Daemons:
         silent = ""
         try:
             self._n_places = self._ask()
-        except Exception as error:  # whatever the library raises then
+        except Exception as error:  # libraries raise exceptions of many classes
             self._n_places = 0
             silent = f", and its scheduler does not answer ({type(error).__name__})"
         self._polled = time.monotonic()
@@ -65,13 +65,13 @@ class _Daemons:
         return max(1, min(self._n_places, self._settings.parallel.jobs))
 
     def waits_for(self) -> str | None:
-        return None  # the runner says so if no worker begins a run
+        return None  # the runner itself warns if no worker begins a run
 
 
 @contextlib.contextmanager
 def scheduler_of(settings: Settings) -> Iterator[str]:
-    """The address of a Dask scheduler: `parallel.address`, or that of a cluster on this machine
-    with a process for each job, which ends with the block.
+    """The address of a Dask scheduler: `parallel.address`, or the address of a new cluster on this
+    machine with a process for each job, which ends with the `with` block.
     """
     distributed = require_package("distributed", "dask")
     if settings.parallel.address is not None:
@@ -89,13 +89,13 @@ def scheduler_of(settings: Settings) -> Iterator[str]:
 
 
 class Dask(_Daemons):
-    """A Dask cluster: at the scheduler's address, or local with a process for each job."""
+    """A Dask cluster at `parallel.address`, or a local one with a process for each job."""
 
     def __init__(self, settings: Settings, _: Say) -> None:
         super().__init__(settings)
         dask, distributed = require_package("dask", "dask"), require_package("distributed", "dask")
         self._left = contextlib.ExitStack()
-        # A lost run is started again by the runner, so the scheduler must not.
+        # The runner starts a lost run again, so the scheduler must not do so.
         with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
             address = self._left.enter_context(scheduler_of(settings))
         client = distributed.Client(address, set_as_default=False, timeout="15s")
@@ -107,15 +107,15 @@ class Dask(_Daemons):
         self._stopping = False
 
     def submit(self, number: int, call: Call) -> None:
-        order = self._sweep, number, call
-        self._futures[number] = self._client.submit(_run_in_dask, *order, pure=False)
+        arguments = self._sweep, number, call
+        self._futures[number] = self._client.submit(_run_in_dask, *arguments, pure=False)
 
     def reports(self) -> Iterator[tuple[int, EngineReport]]:
-        # Dask tells of the beginning of a run before it tells of its end.
-        ended = [each for each in self._futures.items() if each[1].status != "pending"]
+        # The end of a run is read first, because Dask reports its beginning before its end.
+        finished = [entry for entry in self._futures.items() if entry[1].status != "pending"]
         while self._begun:
             yield self._begun.popleft(), EngineReport(Stage.BEGUN)
-        for number, future in ended:
+        for number, future in finished:
             del self._futures[number]
             if future.status in ("cancelled", "lost"):
                 yield number, self._cancelled()
@@ -130,7 +130,7 @@ class Dask(_Daemons):
         self._look()
 
     def _cancelled(self) -> EngineReport:
-        """The report of a run that `stop` cancelled; else the scheduler that had it is gone."""
+        """The report of a cancelled run; raises ClusterLostError if `stop` did not cancel it."""
         if self._stopping:
             return EngineReport(Stage.CANCELLED)
         raise ClusterLostError(
@@ -153,7 +153,7 @@ class Dask(_Daemons):
 
 
 def _run_in_dask(sweep: str, number: int, call: Call) -> RunOutcome:
-    """Do a run in a worker of Dask; an event with the name of the sweep ends it."""
+    """Do a run in a worker of Dask, until an event with the name of the sweep is set."""
     from distributed import Event, get_worker
 
     get_worker().log_event(sweep, number)
@@ -161,7 +161,7 @@ def _run_in_dask(sweep: str, number: int, call: Call) -> RunOutcome:
 
 
 class Ray(_Daemons):
-    """A Ray cluster: at its address, or local with a process for each job."""
+    """A Ray cluster at `parallel.address`, or a local one with a process for each job."""
 
     def __init__(self, settings: Settings, _: Say) -> None:
         super().__init__(settings)
@@ -214,13 +214,13 @@ class Ray(_Daemons):
 
 
 def _run_in_ray(call: Call) -> Iterator[RunOutcome | None]:
-    """Do a run in a worker of Ray: None when it begins, then its outcome."""
+    """Do a run in a worker of Ray: yields None when the run begins, then its outcome."""
     yield None
     yield run_guarded(call)
 
 
 def require_package(module: str, extra: str) -> Any:
-    """The module of an engine; a ConfigError that names the extra if it is not installed."""
+    """Import the module of an engine; raises ConfigError that names the extra if it is absent."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""One run on a machine of a cluster, guarded as on the runner's own machine."""
+"""Do a run on a machine of a cluster, under a guard as on the runner's machine."""
 
 import functools
 import multiprocessing
@@ -27,15 +27,15 @@ _STOP_POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Proof:
-    """Proves that a machine shares a folder of the runner: by a file written for this sweep.
+    """A file, written for this sweep, that shows whether a machine shares a folder of the runner.
 
-    A folder of the same path proves nothing: machines with disks of their own have such folders.
+    An equal path does not show it, because machines with own disks may have equal paths.
     """
 
     name: str = field(default_factory=lambda: f".shared-{uuid.uuid4().hex}")
 
     def write(self, folder: Path) -> Path | None:
-        """Put the file into `folder`; None if it cannot be written, so that nothing is proved."""
+        """Write the file into `folder`; returns its path, or None if that is not possible."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / self.name).touch()
@@ -44,13 +44,13 @@ class Proof:
         return folder / self.name
 
     def holds(self, folder: Path) -> bool:
-        """Whether this machine sees the runner's `folder`."""
+        """Whether this machine shares the runner's `folder`."""
         return (folder / self.name).is_file()
 
 
 @dataclass(frozen=True)
 class Call:
-    """A task of the runner for a machine of the cluster, with what `Sandbox.start` takes."""
+    """A task for a machine of the cluster, with the arguments of `Sandbox.start`."""
 
     preload: tuple[str, ...]  # estimators whose classes the fork server imports
     work: Work
@@ -58,14 +58,14 @@ class Call:
     limits: Limits
     n_runs: int
     proof: Proof
-    model_mb: float  # MiB of a model that come back where the results folder is not shared
-    version: str = __version__  # of kbench on the runner's machine
+    model_mb: float  # maximum MiB of a model that is sent back if the results folder is not shared
+    version: str = __version__  # version of kbench on the runner's machine
 
 
 @functools.cache
 def _sandbox(preload: tuple[str, ...]) -> Sandbox:
-    # Dask starts daemonic processes, which multiprocessing does not allow to have children. The
-    # sandbox's processes end by themselves when their parent is gone.
+    # Dask's processes are daemonic, and multiprocessing refuses children of daemonic processes. The
+    # sandbox's processes end by themselves when their parent has ended.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     return preloading_sandbox(preload)
 
@@ -73,7 +73,7 @@ def _sandbox(preload: tuple[str, ...]) -> Sandbox:
 def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> RunOutcome:
     """Do one run in a sandbox of this process, on the machine of this process.
 
-    `stopped()` is called twice a second; True ends the run.
+    stopped : A function that is called twice a second; True ends the run.
     """
     if call.version != __version__:
         message = f"kbench {__version__} is on {platform.node()}, should be {call.version} as here"
@@ -88,10 +88,10 @@ def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> RunOutcome:
     if task.model is None or call.proof.holds(Path(task.model).parents[1]):
         return _run(replace(call, task=task), sandbox, stopped)
     with tempfile.TemporaryDirectory() as scratch:
-        kept = Path(scratch, *Path(task.model).parts[-2:])
-        outcome = _run(replace(call, task=replace(task, model=str(kept))), sandbox, stopped)
-        if outcome.status == "ok" and kept.is_file():
-            _send_along(outcome, kept, call)
+        model_file = Path(scratch, *Path(task.model).parts[-2:])
+        outcome = _run(replace(call, task=replace(task, model=str(model_file))), sandbox, stopped)
+        if outcome.status == "ok" and model_file.is_file():
+            _send_along(outcome, model_file, call)
     return outcome
 
 
@@ -104,16 +104,16 @@ def _run(call: Call, sandbox: Sandbox, stopped: Callable[[], bool]) -> RunOutcom
             outcome = job.news()
         if outcome is None and stopped():
             job.interrupt()
-    for each in outcome.all:
-        each.provenance, each.began = provenance(), began
+    for result in outcome.all:
+        result.provenance, result.began = provenance(), began
     return outcome
 
 
-def _send_along(outcome: RunOutcome, kept: Path, call: Call) -> None:
-    """Add the model to the outcome if it is small enough, or else say why it is not kept."""
-    megabytes = kept.stat().st_size / 2**20
+def _send_along(outcome: RunOutcome, model_file: Path, call: Call) -> None:
+    """Add a small model to the outcome; for a larger one, add a message that it is not kept."""
+    megabytes = model_file.stat().st_size / 2**20
     if megabytes <= call.model_mb:
-        outcome.model = kept.read_bytes()
+        outcome.model = model_file.read_bytes()
         return
     outcome.result["row"].pop("model")
     outcome.message = (

@@ -1,9 +1,9 @@
-"""SLURM as an engine: a folder of runs, and arrays of jobs that take runs from it.
+"""SLURM as an engine: a folder of runs, and arrays of jobs that take runs from the folder.
 
-The runs wait in a folder, not in SLURM's queue, so nobody has to know how many jobs the queue
-takes: if `sbatch` refuses an array of jobs, smaller ones are tried, and the runs wait for the jobs
-that exist. Reports come back as files. The state of a job matters only if it ends without a report;
-`squeue` tells it, `sacct` for jobs that ended long ago, or else the job's heartbeat.
+The runs wait in the folder and not in SLURM's queue, which takes an unknown number of jobs: if
+`sbatch` refuses an array of jobs, smaller arrays are tried, and the runs wait for the jobs that
+exist. Reports come back as files. The state of a job matters only if the job ends without a report;
+it comes from `squeue`, from `sacct` for jobs that ended long ago, or else from the job's heartbeat.
 """
 
 import contextlib
@@ -31,49 +31,49 @@ from kbench.run.execution.engines.states import ClusterLostError, EngineReport, 
 from kbench.run.execution.temporary import take_lock
 from kbench.settings import Settings
 
-# Seconds between two calls of SLURM for the states of jobs: shorter ones notice an end sooner and
-# load its controller; set by hand.
+# Seconds between two queries of job states. Shorter intervals notice an end sooner, and load
+# SLURM's controller. Set by hand.
 _POLL_S = 3.0
-# Seconds that the files of an ended job may be late on a file system of the network. Set by hand.
+# Guard: seconds by which files of an ended job may be late on a network file system.
 _LATE_S = 2.0
-# Seconds without a heartbeat after which a job of which SLURM knows nothing is lost. Set by hand.
+# Guard: seconds without a heartbeat after which a job that SLURM does not know is lost.
 _SILENT_S = 6 * slurm_job.BEAT_S
-# Seconds until `sbatch` is asked again after a refusal, if no job has ended before. Set by hand.
+# Guard: seconds until `sbatch` is called again after a refusal, unless a job ends before.
 _ASK_AGAIN_S = 15.0
-# Seconds in which a command of SLURM answers. Set by hand.
+# Guard: seconds after which a command of SLURM that has not answered is given up.
 _ANSWER_S = 60.0
-# Jobs in succession without a run, after which no more are submitted. Set by hand.
+# Guard: jobs in succession that ended without beginning a run, after which submission stops.
 _USELESS_JOBS = 2
 
-# Refusals that end when jobs end, and those that end by themselves.
+# Refusals until other jobs end, and refusals that pass by themselves.
 _LIMIT = re.compile(r"Max\w*(Submit|Job)|submit limit|temporarily|maximum number of jobs", re.I)
 _BUSY = re.compile(r"contact slurm|timed out|try again|not available|unavailable", re.I)
 _OUT_OF_MEMORY = re.compile(r"exceeded.*memory limit|oom.kill|out of memory", re.I)
 _TIME_OUT = re.compile(r"DUE TO TIME LIMIT|User defined signal 2", re.I)
 _CANCELLED = re.compile(r"CANCELLED AT \S+ \*\*\*")
-_GOING_ON = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
+_RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
 _PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 
 
 @dataclass
 class _Job:
-    """A job in SLURM; `state` and `node` as SLURM said last."""
+    """A job in SLURM; `state` and `node` are SLURM's last answer."""
 
     id: str
-    handle: Any = None  # submitit's, which knows the state of a local process
+    handle: Any = None  # submitit's job object, which knows the state of a local process
     state: str = "PENDING"
-    reason: str = ""  # why it waits
+    reason: str = ""  # why the job waits
     node: str = "a node that is not known"
-    beat: float = 0.0
-    heard: float = field(default_factory=time.monotonic)
+    beat: float = 0.0  # time stamp of the last heartbeat
+    heard: float = field(default_factory=time.monotonic)  # of the last sign of life
     ended_at: float | None = None
 
 
 class Slurm:
     """Jobs of the batch system, submitted by submitit.
 
-    `parallel.options` are submitit's parameters (timeout_min, slurm_partition, ...); `cluster`
-    among them is slurm, or local for processes of this machine, or debug for this process.
+    `parallel.options` are submitit's parameters (timeout_min, slurm_partition, ...). The option
+    `cluster` is slurm, local (processes of this machine) or debug (this process).
     """
 
     poll_s = 0.1
@@ -87,7 +87,7 @@ class Slurm:
         options = dict(settings.parallel.slurm_options(settings.limits))
         self._cluster = options.pop("cluster", "slurm")
         self._home = Path(settings.results_dir).absolute() / "_slurm"
-        self._numbers: dict[str, int] = {}  # of the runs by their names in the folder
+        self._numbers: dict[str, int] = {}  # name of a run in the folder -> its number
         self._second: set[str] = set()  # names of runs that are started once more
         self._jobs: dict[str, _Job] = {}
         self._polled = self._ask_at = 0.0
@@ -111,12 +111,12 @@ class Slurm:
         self._executor.update_parameters(name=_name(self._sweep), **options)
 
     def submit(self, number: int, call: Call) -> None:
-        task = replace(call.task, cpus=None)  # the CPUs of a node are SLURM's to give
+        task = replace(call.task, cpus=None)  # SLURM assigns the CPUs of a node
         call = replace(call, task=task)
-        # Its label is left out, because it depends on the command: equal runs of different commands
-        # have equal names.
-        same = (task.run.key, task.path, task.prepared, task.model, task.metrics, call.limits)
-        name = hashlib.sha256(repr(same).encode()).hexdigest()[:24]
+        # The name does not depend on the run's label, so that equal runs of different commands have
+        # equal names.
+        identity = (task.run.key, task.path, task.prepared, task.model, task.metrics, call.limits)
+        name = hashlib.sha256(repr(identity).encode()).hexdigest()[:24]
         if name in self._numbers:
             self._second.add(name)
         self._numbers[name] = number
@@ -150,7 +150,7 @@ class Slurm:
         if not self._jobs:
             return f"SLURM, which takes no job: {self._full or 'sbatch has not answered'}"
         jobs = self._jobs.values()
-        if any(job.state in _GOING_ON for job in jobs):
+        if any(job.state in _RUNNING for job in jobs):
             return None
         states = sorted({f"{job.state.lower()} {job.reason}".strip() for job in jobs})
         return f"{counted(len(jobs), 'job')} in SLURM's queue ({', '.join(states)})"
@@ -165,9 +165,9 @@ class Slurm:
         self._cancel(self._sweep)  # also jobs that SLURM has queued anew
         for job in self._jobs.values():
             self._clean(job, failed=False)
-        left = [name for name in names(self._sweep / "done") if name not in self._numbers]
-        if not left:  # results of runs that this command did not ask for wait for one that does
-            (self._sweep / "lock").unlink(missing_ok=True)  # nobody takes over what is left of it
+        other_results = [name for name in names(self._sweep / "done") if name not in self._numbers]
+        if not other_results:  # another command may still take results of runs that this one lacks
+            (self._sweep / "lock").unlink(missing_ok=True)  # no command takes over the rest
             shutil.rmtree(self._sweep, ignore_errors=True)
             with contextlib.suppress(OSError):
                 self._home.rmdir()
@@ -176,7 +176,7 @@ class Slurm:
         return self._sweep / f"job-{job.id}"
 
     def _take(self, folder: Path, which: Container[str] | None = None) -> Iterator[int]:
-        """Numbers of the runs in a folder, of `which` or all, which are removed from it."""
+        """Remove the runs, all or those of `which`, from a folder, and yield their numbers."""
         for name in names(folder):
             if which is None or name in which:
                 with contextlib.suppress(FileNotFoundError):
@@ -192,34 +192,36 @@ class Slurm:
                 yield number, pickle.loads(path.read_bytes())
                 path.unlink()
 
-    # What jobs do
+    # States and ends of jobs
 
     def _ask_states(self) -> None:
-        """Ask for the states of all jobs: `squeue`, then `sacct` for those that it lacks.
+        """Update the states of all jobs from `squeue`, or from `sacct` if `squeue` lacks the job.
 
-        A job that the controller does not know is GONE, unless the accounting (`sacct`) knows its
-        end. The accounting may be late, so it cannot say that a job is still running. Processes of
-        this machine are asked through submitit.
+        A job that the controller does not know is GONE, unless the accounting (`sacct`) has its
+        end. The accounting may be late, so its answer that a job is still running does not count.
+        submitit knows the states of processes on this machine.
         """
         if self._cluster != "slurm":
             for job in self._jobs.values():
                 job.state = "RUNNING" if job.handle is None else job.handle.state
             return
-        controller, told = _states("squeue -h -r -t all -o %i|%T|%N|%r", self._jobs)
-        if lacking := self._jobs.keys() - told.keys():
-            _, late = _states("sacct -X -n -P -o JobID,State,NodeList", lacking)
-            going_on = {*_GOING_ON, *_PENDING} if controller else ()
-            told |= {job_id: said for job_id, said in late.items() if said[0] not in going_on}
+        controller, states = _states("squeue -h -r -t all -o %i|%T|%N|%r", self._jobs)
+        if absent_jobs := self._jobs.keys() - states.keys():
+            _, sacct = _states("sacct -X -n -P -o JobID,State,NodeList", absent_jobs)
+            not_ended = {*_RUNNING, *_PENDING} if controller else ()
+            states |= {
+                job_id: state for job_id, state in sacct.items() if state[0] not in not_ended
+            }
         for job in self._jobs.values():
-            if job.id in told:
-                job.state, node, job.reason = told[job.id]
+            if job.id in states:
+                job.state, node, job.reason = states[job.id]
                 job.node = job.node if not node or " " in node else node
                 job.heard = time.monotonic()
             elif controller:
                 job.state = "GONE"
 
     def _look_at(self, job: _Job) -> Iterator[tuple[int, EngineReport]]:
-        """Find out whether a job has ended, and what has become of its run."""
+        """Find out whether a job has ended, and report its run."""
         now = time.monotonic()
         for name in names(self._folder(job)):
             if name in self._numbers:
@@ -229,24 +231,24 @@ class Slurm:
             if beat != job.beat:
                 job.beat, job.heard = beat, now
                 job.node = (self._folder(job) / "alive").read_text() or job.node
-        # Only its heartbeat tells of a job that SLURM does not know or does not answer for.
+        # If SLURM does not know the job or does not answer, only the heartbeat shows its state.
         silent = now - job.heard > _SILENT_S
-        going_on = job.state in _GOING_ON or (job.beat and job.state in (*_PENDING, "GONE"))
+        going_on = job.state in _RUNNING or (job.beat and job.state in (*_PENDING, "GONE"))
         waits = job.state in _PENDING and not job.beat
         job.ended_at = None if waits or (going_on and not silent) else job.ended_at or now
         if job.ended_at is None or now < job.ended_at + _LATE_S:
             return
         yield from self._done()
-        began, doing = self._folder(job).exists(), list(self._take(self._folder(job)))
+        began, numbers = self._folder(job).exists(), list(self._take(self._folder(job)))
         report = self._end_of(job)
         del self._jobs[job.id]
         self._ask_at = 0.0
-        for number in doing:
+        for number in numbers:
             yield number, report
         self._useless = 0 if began else self._useless + 1
         if self._useless >= _USELESS_JOBS:
             yield from self._refused(f"jobs end before they begin a run: {report.why}")
-        self._clean(job, failed=bool(doing) or not began)
+        self._clean(job, failed=bool(numbers) or not began)
 
     def _end_of(self, job: _Job) -> EngineReport:
         where = f"job {job.id} on {job.node}"
@@ -265,7 +267,7 @@ class Slurm:
         return sorted((self._sweep / "log").glob(f"{job.id}_*_log.*"), reverse=True)
 
     def _clean(self, job: _Job, *, failed: bool) -> None:
-        """Remove the files of a job; the output of one that failed is kept beside the sweep."""
+        """Remove the files of a job; the output of a failed job moves to the folder of sweeps."""
         failed |= (self._folder(job) / ".failed").exists()
         for path in self._logs(job) if failed else ():
             path.replace(self._home / path.name)
@@ -273,42 +275,42 @@ class Slurm:
             path.unlink(missing_ok=True)
         shutil.rmtree(self._folder(job), ignore_errors=True)
 
-    # Jobs for the runs that wait
+    # Submission of jobs
 
     def _submit_jobs(self) -> Iterator[tuple[int, EngineReport]]:
-        """Submit as many jobs as runs wait for, as `parallel.jobs` allows and as SLURM takes."""
+        """Submit a job for each waiting run, up to `parallel.jobs` and the number SLURM accepts."""
         n_runs = len(names(self._sweep / "todo"))
         idle = sum(not self._folder(job).exists() for job in self._jobs.values())
         n = min(n_runs - idle, self._settings.parallel.jobs - len(self._jobs))
         if n <= 0 or time.monotonic() < self._ask_at:
             return
-        refused = ""
+        refusal = ""
         while n > 0:
             try:
-                orders = [self._sweep] * n, [self._terms] * n
-                handles = self._executor.map_array(slurm_job.do_runs, *orders)
-            except RuntimeError as error:  # submitit raises it with the words of sbatch
-                refused = _words(error)
-                n = n // 2 if _LIMIT.search(refused) or "array" in refused else min(n - 1, 1)
+                arguments = [self._sweep] * n, [self._terms] * n
+                handles = self._executor.map_array(slurm_job.do_runs, *arguments)
+            except RuntimeError as error:  # raised by submitit with the message of sbatch
+                refusal = _message_of_sbatch(error)
+                n = n // 2 if _LIMIT.search(refusal) or "array" in refusal else min(n - 1, 1)
                 continue
-            self._jobs |= {each.job_id: _Job(each.job_id, each) for each in handles}
+            self._jobs |= {handle.job_id: _Job(handle.job_id, handle) for handle in handles}
             break
         self._taken |= n > 0
-        if not refused:
+        if not refusal:
             self._full = ""
             return
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
-        limit = bool(_LIMIT.search(refused))
+        limit = bool(_LIMIT.search(refusal))
         if not limit:
-            yield from self._refused(refused, self._second)
-        if not (limit or self._jobs or (self._taken and _BUSY.search(refused))):
-            yield from self._refused(refused)
+            yield from self._refused(refusal, self._second)
+        if not (limit or self._jobs or (self._taken and _BUSY.search(refusal))):
+            yield from self._refused(refusal)
         elif not self._full:
-            how_many = (
+            summary = (
                 f"SLURM takes {counted(len(self._jobs), 'job')} at a time, the other runs wait"
             )
-            self._say(f"{how_many}: {refused}")
-        self._full = refused
+            self._say(f"{summary}: {refusal}")
+        self._full = refusal
 
     def _refused(
         self, why: str, which: Container[str] | None = None
@@ -320,14 +322,14 @@ class Slurm:
         self._ask("scancel", "--name", _name(sweep), *options)
 
     def _ask(self, *command: str) -> tuple[bool, str]:
-        """Whether a command of SLURM answered, and what it printed; none is asked of processes of
-        this machine."""
+        """Whether a command of SLURM answered, and its output; False for processes of this machine,
+        for which no command is called."""
         return _output(command) if self._cluster == "slurm" else (False, "")
 
     # Sweeps of runners that were killed
 
     def _take_over(self) -> None:
-        """Make the folder of the sweep: that of a runner that was killed, or a new one."""
+        """Take the folder of a sweep whose runner was killed, or make a new one."""
         self._home.mkdir(parents=True, exist_ok=True)
         self._lock, self._sweep = -1, self._home / uuid.uuid4().hex[:8]
         for folder in sorted(self._home.iterdir()):
@@ -335,7 +337,7 @@ class Slurm:
                 continue
             try:
                 lock = take_lock(folder, create=False)
-            except FileNotFoundError:  # a job wrote into it after its sweep had ended
+            except FileNotFoundError:  # a job wrote into the folder after the sweep had ended
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
             if lock is None:
@@ -349,7 +351,7 @@ class Slurm:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
         if self._lock < 0:
-            hidden = self._home / f".{self._sweep.name}"  # until it is locked
+            hidden = self._home / f".{self._sweep.name}"  # name of the folder until it is locked
             for name in ("todo", "done", "log"):
                 (hidden / name).mkdir(parents=True)
             self._lock = take_lock(hidden) or -1
@@ -361,10 +363,10 @@ class Slurm:
         _, alive = self._ask("squeue", "-h", "-r", "-o", "%i", "--name", _name(self._sweep))
         folders = {path.parent.name[4:]: path.parent for path in self._sweep.glob("job-*/alive")}
         self._jobs = {job_id: _Job(job_id) for job_id in [*folders, *alive.split()]}
-        done, doing = names(self._sweep / "done"), [n for f in folders.values() for n in names(f)]
-        self._taken_over = {*done, *doing}
-        which = f" and jobs {', '.join(self._jobs)}" if self._jobs else ""
-        self._say(f"taken over from a command that was killed: {len(done)} results{which}")
+        done = names(self._sweep / "done")
+        self._taken_over = {*done, *(n for f in folders.values() for n in names(f))}
+        jobs_text = f" and jobs {', '.join(self._jobs)}" if self._jobs else ""
+        self._say(f"taken over from a command that was killed: {len(done)} results{jobs_text}")
 
 
 def _name(sweep: Path) -> str:
@@ -373,14 +375,14 @@ def _name(sweep: Path) -> str:
 
 
 def _states(command: str, jobs: Iterable[str]) -> tuple[bool, dict[str, tuple[str, str, str]]]:
-    """Whether a command of SLURM answered, and state, node and reason of each job that it knows."""
+    """Whether a command of SLURM answered, and (state, node, reason) of each job in the answer."""
     answered, text = _output([*command.split(), "-j", ",".join(jobs)])
     rows = [[*line.split("|"), "", "", ""] for line in text.splitlines()]
     return answered, {r[0]: (r[1].partition(" ")[0].rstrip("+"), r[2], r[3]) for r in rows}
 
 
 def _output(command: Sequence[str]) -> tuple[bool, str]:
-    """Whether a command of SLURM answered, and what it printed."""
+    """Whether a command of SLURM answered, and its output."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_ANSWER_S, check=False
@@ -390,7 +392,7 @@ def _output(command: Sequence[str]) -> tuple[bool, str]:
     return done.returncode == 0 or "Invalid job id" in done.stderr, done.stdout
 
 
-def _words(error: Exception) -> str:
-    """What `sbatch` said, without submitit's words around it."""
+def _message_of_sbatch(error: Exception) -> str:
+    """The lines of `sbatch` in submitit's error."""
     lines = [line.strip() for line in str(error).splitlines() if line.startswith("sbatch:")]
     return one_line("; ".join(lines) or error, 300)

@@ -1,9 +1,9 @@
-"""One job of SLURM: does runs of a sweep's folder, one after the other, until it has no more time.
+"""A job of SLURM, which does runs of a sweep's folder one after the other until its time is over.
 
 A sweep's folder is on a file system that all nodes share:
 
-    todo/<run>              runs that wait; a job takes one by renaming it into its own folder
-    job-<id>/<run>          runs that a job is doing, one at a time, or was when SLURM ended it
+    todo/<run>              waiting runs; a job takes one by renaming it into its own folder
+    job-<id>/<run>          the run that a job is doing, or was doing when SLURM ended the job
     job-<id>/alive          the job's heartbeat; its content is the node
     job-<id>/.failed        SLURM has ended the job
     done/<run>              reports of runs that have ended
@@ -28,32 +28,31 @@ from kbench.run.execution.engines.on_node import Call, run_guarded
 from kbench.run.execution.engines.states import EngineReport, Stage
 from kbench.settings import BEGIN_S
 
-# Seconds between two heartbeats of a job. Set by hand.
+# Seconds between two heartbeats of a job, each of which writes a file. Set by hand.
 BEAT_S = 5.0
-# Seconds that a job waits for further runs, which come a thousand at a time. Set by hand.
+# Seconds that an idle job waits for further runs, which the runner writes in portions. Set by hand.
 _LINGER_S = 2.0
-# Maximum difference, in seconds, between the times at which a signal of SLURM reaches the processes
-# of a job. Set by hand.
+# Guard: seconds between the times at which a signal of SLURM reaches two processes of a job.
 _SIGNAL_S = 1.0
-# Fraction of a job's memory above which a killed run had too little, as kbench itself takes some.
-# Set by hand.
+# Fraction of a job's memory above which a kill of the run is ascribed to the memory limit. kbench
+# needs memory, too, so the fraction is below 1. Set by hand.
 _NEAR_LIMIT = 0.75
-# If SLURM warns a job before this fraction of its time, the job is being preempted. Set by hand.
+# Fraction of a job's time before which a warning by SLURM means preemption. Set by hand.
 _EARLY = 0.5
-# Seconds between two readings of the folder of runs: shorter ones start a run sooner and load the
-# shared file system; set by hand.
+# Seconds between two readings of the folder of runs. Shorter intervals start a run sooner, and load
+# the shared file system. Set by hand.
 _POLL_S = 0.2
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a job may do."""
+    """The limits of a job."""
 
-    max_runs: int | None  # None for as many as begin within `BEGIN_S`
-    timeout_min: float  # its time limit
-    signal_s: float  # seconds before that limit at which SLURM warns the job
+    max_runs: int | None  # None: all runs that can begin within `BEGIN_S`
+    timeout_min: float  # time limit
+    signal_s: float  # seconds before the time limit at which SLURM warns the job
     needed_s: float | None  # seconds that a run may take by its limits; None without limits
-    mem_gb: float  # its limit of memory
+    mem_gb: float  # memory limit
 
     def timed_out(self, where: str) -> str:
         return f"SLURM's time limit, parallel.options.timeout_min={self.timeout_min:g}: {where}"
@@ -66,16 +65,16 @@ class Terms:
 
 
 def put(path: Path, content: Any) -> None:
-    """Pickle an object to a file that is complete when it gets its name."""
+    """Pickle an object to a file, atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_bytes(pickle.dumps(content))
     temporary.replace(path)
 
 
 def names(folder: Path) -> list[str]:
-    """The runs in a folder, in the order of their names."""
+    """The names of the runs in a folder, sorted."""
     with contextlib.suppress(OSError):
-        os.utime(folder)  # a file system of the network then forgets what it knew of the folder
+        os.utime(folder)  # a network file system then reads its cached listing anew
     with contextlib.suppress(OSError):
         return sorted(name for name in os.listdir(folder) if name[0] != "." and name != "alive")
     return []
@@ -99,14 +98,14 @@ class _Job:
 
     def do_runs(self, *, signals: bool) -> None:
         self._own.mkdir(exist_ok=True)
-        for name in names(self._own):  # taken by this job before SLURM started it anew
+        for name in names(self._own):  # runs of this job from before SLURM restarted it
             (self._own / name).replace(self._sweep / "todo" / name)
         if signals:
             signal.signal(signal.SIGUSR2, self._near_limit)
             signal.signal(signal.SIGTERM, self._cancelled)
         threading.Thread(target=self._beat, daemon=True).start()
-        n_runs, last = 0, time.monotonic()
-        while self._may_begin(n_runs) and time.monotonic() - last < _LINGER_S:
+        n_runs, idle_since = 0, time.monotonic()
+        while self._may_begin(n_runs) and time.monotonic() - idle_since < _LINGER_S:
             for name in names(self._sweep / "todo"):
                 if not self._may_begin(n_runs):
                     break
@@ -116,22 +115,22 @@ class _Job:
                         break
                     put(self._sweep / "done" / name, report)
                     (self._own / name).unlink()
-                    n_runs, last = n_runs + 1, time.monotonic()
+                    n_runs, idle_since = n_runs + 1, time.monotonic()
             time.sleep(_POLL_S)
         self._ended.set()
         (self._own / "alive").unlink(missing_ok=True)
 
     def _may_begin(self, n_runs: int) -> bool:
-        terms, spent = self._terms, time.monotonic() - self._began
+        terms, spent_s = self._terms, time.monotonic() - self._began
         if self._stopped() or n_runs == terms.max_runs:
             return False
         if n_runs == 0:
             return True
-        left = 60 * terms.timeout_min - terms.signal_s - spent
-        return spent < BEGIN_S and (terms.needed_s is None or left > terms.needed_s)
+        left_s = 60 * terms.timeout_min - terms.signal_s - spent_s
+        return spent_s < BEGIN_S and (terms.needed_s is None or left_s > terms.needed_s)
 
     def _run(self, path: Path) -> EngineReport | None:
-        """What became of a run; None if SLURM is ending the job and its state will tell."""
+        """The report of a run; None if SLURM ends the job, whose state then gives the reason."""
         try:
             call: Call = pickle.loads(path.read_bytes())
             outcome = run_guarded(call, self._stopped)
@@ -139,10 +138,10 @@ class _Job:
             return EngineReport(Stage.LOST, f"{self._where}: {with_type(error, 200)}", again=True)
         killed = outcome.status == "crashed" and "killed" in outcome.message
         if killed:
-            # SLURM's signals reach every process of the job, this one perhaps as the last.
+            # SLURM signals every process of the job, and this process may be the last one.
             self._warned.wait(_SIGNAL_S)
-        by_us = (self._sweep / "stop").exists()
-        if (killed or outcome.status == "interrupted") and self._warned.is_set() and not by_us:
+        by_user = (self._sweep / "stop").exists()
+        if (killed or outcome.status == "interrupted") and self._warned.is_set() and not by_user:
             (self._own / ".failed").touch()
             if self._over is None or self._over.again:
                 return self._over
@@ -156,12 +155,12 @@ class _Job:
         return over or self._warned.is_set()
 
     def _near_limit(self, *_: Any) -> None:
-        """SLURM warns a job before its time limit, and before another job takes its place."""
-        terms, spent = self._terms, time.monotonic() - self._began
-        early = spent < _EARLY * (60 * terms.timeout_min - terms.signal_s)
-        why = f"preempted by SLURM: {self._where}" if early else terms.timed_out(self._where)
+        """Handle SLURM's warning before the time limit or before a preemption."""
+        terms, spent_s = self._terms, time.monotonic() - self._began
+        preempted = spent_s < _EARLY * (60 * terms.timeout_min - terms.signal_s)
+        why = f"preempted by SLURM: {self._where}" if preempted else terms.timed_out(self._where)
         self._over = EngineReport(
-            Stage.LOST, why, status="crashed" if early else "timeout", again=early
+            Stage.LOST, why, status="crashed" if preempted else "timeout", again=preempted
         )
         self._warned.set()
 

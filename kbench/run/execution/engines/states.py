@@ -7,11 +7,10 @@
         +------> refused               no row: the same command starts the run
 
 Only a run that a machine has begun gets a row. If the user stops the command, or the cluster is
-lost, the others are refused.
+lost, the other runs are refused.
 
-An engine only reports (`Engine`), and has a process of its own because its library may print, wait
-for ever, or end its process: Ray ends that of a driver whose head is lost. The runner then loses
-the engine alone.
+An engine only reports (`Engine`). It has a process of its own because its library may print, wait
+for ever, or end the process, as Ray does if its head is lost. The runner's process then goes on.
 """
 
 import contextlib
@@ -33,16 +32,16 @@ from kbench.run.execution.guard import RunOutcome, RunState
 from kbench.settings import Settings
 from kbench.signals import ignore_interrupts
 
-# How often a run is begun before its row says that it was lost. Set by hand.
+# How often a run is begun before it counts as crashed, as it may end its worker. Set by hand.
 ATTEMPTS = 2
-# Guard: a run that no machine has begun is refused after this many submissions. A worker that dies
-# loses the runs that waited for it, and one that cannot start would lose them again and again.
+# Guard: a run that no machine has begun is refused after this many submissions, because a worker
+# that cannot start loses its runs every time.
 SUBMISSIONS = 10
 # Status of an outcome without a row: no machine has begun the run.
 REFUSED = "refused"
-# Seconds between two signs of life to the runner. Set by hand.
+# Seconds between two messages "alive" to the runner, which warns after SAY_S seconds. Set by hand.
 _ALIVE_S = 1.0
-# Seconds that an engine has to disconnect. Set by hand.
+# Guard: seconds after which an engine that has not disconnected is killed.
 _LEAVE_S = 8
 
 Stage = Enum("Stage", ["BEGUN", "FINISHED", "LOST", "CANCELLED", "REFUSED"])
@@ -51,13 +50,13 @@ Say = Callable[[str], None]  # shows the user a line
 
 @dataclass
 class EngineReport:
-    """What an engine says of a run; `why` and `status` if it ended without an outcome."""
+    """An engine's report of a run; `why` and `status` are for a run without an outcome."""
 
     stage: Stage
     why: str = ""
     outcome: RunOutcome | None = None
     status: str = "crashed"
-    again: bool = False  # whether a second start may end otherwise: not at a limit of SLURM's
+    again: bool = False  # whether to start the run again; False after a limit of SLURM
 
 
 @dataclass(eq=False)
@@ -66,10 +65,10 @@ class RemoteJob:
 
     call: Call
     interrupt: Callable[[], None]  # ends this and all other runs
-    begun: bool = False  # since it was submitted last
+    begun: bool = False  # whether it has begun since its last submission
     n_submitted: int = 0
     n_lost: int = 0  # how often it was lost after it had begun
-    lost: str = ""  # why it was lost last
+    lost: str = ""  # reason of the last loss
     outcome: RunOutcome | None = None
 
     @property
@@ -108,28 +107,28 @@ class RemoteJob:
         return False
 
     def end(self, why: str) -> None:
-        """End a run of which nothing more is heard."""
+        """End a run about which no more reports come."""
         self.outcome = RunOutcome("interrupted" if self.begun else REFUSED, why)
 
 
 class Engine(Protocol):
-    """Interface of an engine. Every call returns within seconds, or its process is given up.
+    """Interface of an engine. Every call must return within `patience_s` seconds.
 
-    An exception means that the cluster is lost with all its runs; its text says what to do.
+    An exception means that the cluster is lost with all its runs; its text has the remedy.
     """
 
     poll_s: float  # seconds between two calls of `reports`
     patience_s: float  # seconds after which the runner gives up an engine that does not answer
-    keeps_runs: bool  # whether runs go on without its process
+    keeps_runs: bool  # whether runs go on after the engine's process has ended
 
     def submit(self, number: int, call: Call) -> None:
         """Hand a run to the cluster."""
 
     def reports(self) -> Iterator[tuple[int, EngineReport]]:
-        """News of runs since the last call."""
+        """Reports of runs, by number, since the last call."""
 
     def waits_for(self) -> str | None:
-        """What the runs wait for; None while they run."""
+        """The reason why runs wait, for a message; None while they run."""
 
     def at_once(self) -> int:
         """Number of runs that the cluster does at the same time."""
@@ -148,7 +147,7 @@ class ClusterLostError(Exception):
 def serve(
     connection: Connection, make: Callable[[Settings, Say], Engine], settings: Settings, log: str
 ) -> None:
-    """The engine's process: connect, then take the runner's orders until it closes or is gone."""
+    """The engine's process: connect, then take the runner's orders until the runner ends."""
     os.setsid()
     ignore_interrupts()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -162,42 +161,42 @@ def serve(
     try:
         engine = make(settings, lambda text: tell("say", text))
     except Exception as error:
-        known = isinstance(error, KbenchError)
-        where = f"parallel.backend={settings.parallel.backend}: no cluster"
+        is_known = isinstance(error, KbenchError)
+        problem = f"parallel.backend={settings.parallel.backend}: no cluster"
         if settings.parallel.address:
-            where += f" at parallel.address={settings.parallel.address}"
-        tell("lost", str(error) if known else f"{where}: {one_line(error, 300)}")
+            problem += f" at parallel.address={settings.parallel.address}"
+        tell("lost", str(error) if is_known else f"{problem}: {one_line(error, 300)}")
         return
     tell("ready", engine.patience_s)
-    # A thread takes the orders, so that the runner never waits for a library to take one.
+    # A thread receives the orders, so that the runner never waits for the engine's library.
     orders: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders), daemon=True).start()
-    alive = 0.0
+    next_alive = 0.0
     try:
         while True:
             for order in _orders(orders, engine.poll_s):
                 if order is None or order[0] == "close":
-                    _leave(engine, lost=order is None)
+                    _leave(engine, runner_lost=order is None)
                 elif order[0] == "stop":
                     engine.stop()
                 else:
                     engine.submit(*order[1:])
-            if time.monotonic() >= alive:
-                alive = time.monotonic() + _ALIVE_S
+            if time.monotonic() >= next_alive:
+                next_alive = time.monotonic() + _ALIVE_S
                 tell("alive", (engine.at_once(), engine.waits_for()))
             for report in engine.reports():
                 tell("report", report)
-    except Exception as error:  # the library has lost its cluster, or the runner is gone
-        known = isinstance(error, ClusterLostError)
-        gone = True
+    except Exception as error:  # the library has lost its cluster, or the runner has ended
+        is_known = isinstance(error, ClusterLostError)
+        runner_lost = True
         with contextlib.suppress(OSError):
-            tell("lost", str(error) if known else with_type(error, 300))
-            gone = False
-        _leave(engine, lost=gone)
+            tell("lost", str(error) if is_known else with_type(error, 300))
+            runner_lost = False
+        _leave(engine, runner_lost=runner_lost)
 
 
 def _listen(connection: Connection, orders: "queue.SimpleQueue[tuple[Any, ...] | None]") -> None:
-    """Queue the runner's orders; None at its end."""
+    """Queue the runner's orders, and None when the runner has ended."""
     with contextlib.suppress(EOFError, OSError):
         while True:
             orders.put(connection.recv())
@@ -207,22 +206,22 @@ def _listen(connection: Connection, orders: "queue.SimpleQueue[tuple[Any, ...] |
 def _orders(
     orders: "queue.SimpleQueue[tuple[Any, ...] | None]", seconds: float
 ) -> Iterator[tuple[Any, ...] | None]:
-    """Orders that are there, after waiting for the first."""
+    """All queued orders; waits at most `seconds` for the first one."""
     with contextlib.suppress(queue.Empty):
         yield orders.get(timeout=seconds)
         while True:
             yield orders.get_nowait()
 
 
-def _leave(engine: Engine, *, lost: bool) -> None:
-    """End this process, when the cluster has been left or does not answer in time.
+def _leave(engine: Engine, *, runner_lost: bool) -> None:
+    """Disconnect from the cluster and end this process, after `_LEAVE_S` seconds at the latest.
 
-    If the runner is `lost`, runs that need this process are stopped, and others go on.
+    runner_lost : Whether the runner has ended. Runs that need this process are then stopped.
     """
     try:
-        if not (lost and engine.keeps_runs):
-            signal.alarm(_LEAVE_S)  # ends a process that has no handler for it
-            if lost:
+        if not (runner_lost and engine.keeps_runs):
+            signal.alarm(_LEAVE_S)  # its signal ends the process
+            if runner_lost:
                 engine.stop()
             engine.close()
     finally:
