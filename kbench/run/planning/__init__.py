@@ -1,1 +1,1 @@
-"""From a command line to a list of runs: requests, grids, keys, the registry of methods."""
+"""Make a list of runs from a command line: requests, grids, keys, the registry of methods."""

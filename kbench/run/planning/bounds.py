@@ -1,7 +1,7 @@
-"""Parameters that the data bound, such as the number of neighbours by the number of training rows.
+"""Check parameters that the data bound, such as n_neighbors by the number of training rows.
 
-Estimators compare them with the rows when they are fitted or predict, so that a plan does it
-before. Parameters that are clipped with a warning, as kbench's ranks are, are not among them.
+Estimators check them only in `fit` or `predict`, so the plan checks them before the runs.
+Parameters that are clipped with a warning, such as kbench's ranks, are not checked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,16 +21,16 @@ BOUNDED = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """The training rows of a data set in numbers; None where they are not known."""
+    """Sizes of the training rows of a data set; None for an unknown size."""
 
-    n: int  # or more, by the facts of a data set that is not prepared
-    d: int | None
-    classes: Mapping[Any, int] | None = None  # the rows of each class as the method sees them
-    targets: int | None = None  # columns of numbers that are learned: one of each of many classes
+    n: int  # number of rows; an upper bound if it follows from the facts of a config
+    d: int | None  # number of features
+    classes: Mapping[Any, int] | None = None  # label of a class -> number of rows
+    targets: int | None = None  # columns of targets: 1, or the number of more than two classes
 
     @classmethod
     def of(cls, config: Mapping[str, Any], prepared: str | Path | None) -> "Sizes | None":
-        """Of the prepared arrays of a checked config, or of its facts; None if neither says it."""
+        """Sizes of prepared arrays or by the facts of a checked config; None without either."""
         import numpy as np
 
         if prepared is not None:
@@ -47,27 +47,27 @@ class Sizes:
             return None
         n = facts.get("n_train") or facts["n"]
         if split.get("kind", "given") != "given":
-            whole = facts.get("n") or facts["n_train"] + (facts.get("n_test") or 0)
-            n = rows_of_split(whole, split)[0]
+            n_all = facts.get("n") or facts["n_train"] + (facts.get("n_test") or 0)
+            n = rows_of_split(n_all, split)[0]
             if split.get("folds"):
-                n = whole - whole // split["folds"]
-            elif split.get("stratified"):  # each class is rounded
-                n = min(whole, n + 1 + (facts.get("n_classes") or whole) // 2)
+                n = n_all - n_all // split["folds"]
+            elif split.get("stratified"):  # the rows of each class are rounded
+                n = min(n_all, n + 1 + (facts.get("n_classes") or n_all) // 2)
         return cls(min(n, config.get("first_train") or n), facts.get("n_features"))
 
 
 def may_refuse(params: Mapping[str, Any]) -> bool:
-    """Whether a run has a parameter that may be refused, so that its estimator should be asked."""
+    """Whether a run has a parameter that `refused` checks."""
     return any(
-        params.get(name) is not None and (name not in ("alpha", "gamma") or _several(params[name]))
+        params.get(name) is not None and (name not in ("alpha", "gamma") or _is_list(params[name]))
         for name in BOUNDED
     )
 
 
 def refused(estimator: Any, sizes: Sizes) -> str | None:
-    """What the fit or the predictions of an unfitted estimator would say of a parameter.
+    """The first parameter that the fit or the predictions of an unfitted estimator would refuse.
 
-    Returns one line with the parameter, its value and its bound; None if nothing is refused.
+    Returns a line with the parameter, its value and its bound; None if there is none.
     """
     return next(_refusals(estimator, sizes), None)
 
@@ -78,45 +78,45 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
     n, d, classes = sizes.n, sizes.d, sizes.classes or {}
     rows = f"the number of training rows, {n}"
     calibrated = _is_a(estimator, "sklearn.calibration.CalibratedClassifierCV")
-    inner = estimator.estimator if calibrated else estimator
-    if _is_a(inner, "kbench.metric.with_metric.WithMetric"):
-        inner = inner.estimator
-    params = inner.get_params(deep=False)
-    ours = type(inner).__module__.startswith("kbench.")
+    base = estimator.estimator if calibrated else estimator
+    if _is_a(base, "kbench.metric.with_metric.WithMetric"):
+        base = base.estimator
+    params = base.get_params(deep=False)
+    of_kbench = type(base).__module__.startswith("kbench.")
     if calibrated:
-        few = [label for label, count in classes.items() if count < estimator.cv]
-        if few:
+        rare = [label for label, count in classes.items() if count < estimator.cv]
+        if rare:
             yield (
-                f"method.calibration takes {estimator.cv} folds, the class {few[0]} has "
-                f"{classes[few[0]]} of the training rows, should have {estimator.cv} at least"
+                f"method.calibration takes {estimator.cv} folds, the class {rare[0]} has "
+                f"{classes[rare[0]]} of the training rows, should have {estimator.cv} at least"
             )
         n -= -(-n // estimator.cv)
         rows = f"the number of training rows without a fold of the calibration, {n}"
-    neighbours = _is_a(inner, "sklearn.neighbors._base.KNeighborsMixin")
+    neighbours = _is_a(base, "sklearn.neighbors._base.KNeighborsMixin")
     features = f"the number of features, {d}"
     bounds = [
-        ("n_neighbors", neighbours and not is_outlier_detector(inner), n, rows),
-        ("max_features", _is_a(inner, "sklearn.ensemble._bagging.BaseBagging"), d, features),
-        ("pca_components", ours, d, features),
+        ("n_neighbors", neighbours and not is_outlier_detector(base), n, rows),
+        ("max_features", _is_a(base, "sklearn.ensemble._bagging.BaseBagging"), d, features),
+        ("pca_components", of_kbench, d, features),
     ]
-    for name, applies, largest, shown in bounds:
+    for name, applies, largest, bound in bounds:
         value = params.get(name)
         if applies and isinstance(value, int) and largest is not None and value > largest:
-            yield f"method.{name} is {value}, should be at most {shown}"
+            yield f"method.{name} is {value}, should be at most {bound}"
     lengths = [
         ("monotonic_cst", True, d, "one a feature"),
-        ("gamma", ours, d, "one a feature"),
+        ("gamma", of_kbench, d, "one a feature"),
         ("alpha", True, sizes.targets, "one a target"),
     ]
-    for name, applies, length, of in lengths:
+    for name, applies, length, unit in lengths:
         values = params.get(name)
-        if applies and length and _several(values) and len(values) != length:
+        if applies and length and _is_list(values) and len(values) != length:
             yield (
-                f"method.{name} has {len(values)} values, should have {length}, {of}. For one run "
-                f"for each value write -m method.{name}={','.join(map(str, values))}"
+                f"method.{name} has {len(values)} values, should have {length}, {unit}. For one "
+                f"run for each value write -m method.{name}={','.join(map(str, values))}"
             )
-    places = params.get("categorical_features")
-    numbers = [place for place in places if isinstance(place, int)] if _several(places, 1) else []
+    columns = params.get("categorical_features")
+    numbers = [index for index in columns if isinstance(index, int)] if _is_list(columns, 1) else []
     if d is not None and numbers and max(numbers) >= d:
         yield (
             f"method.categorical_features has {max(numbers)}, should have places of the {d} "
@@ -125,14 +125,14 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
     weights = params.get("class_weight")
     if isinstance(weights, Mapping) and classes:
         unknown = [label for label in weights if label not in classes]
-        tolerated = not ours and set(classes) <= set(weights)
-        if unknown and not tolerated:
+        allowed = not of_kbench and set(classes) <= set(weights)
+        if unknown and not allowed:
             yield (
                 f"method.class_weight has {unknown[0]!r}, should have classes of the training rows "
                 f"as the method sees them: {', '.join(map(str, classes))}"
             )
-    # Class weights count in ours alone.
-    if type(inner).__name__ in ("NuSVC", "KernelNuSVC") and not (ours and weights is not None):
+    # Only kbench's nu-SVC takes class weights into account here.
+    if type(base).__name__ in ("NuSVC", "KernelNuSVC") and not (of_kbench and weights is not None):
         for a, b in combinations(classes, 2):
             largest_nu = 2 * min(classes[a], classes[b]) / (classes[a] + classes[b])
             if params["nu"] > largest_nu * (1 + 1e-9):  # rounding
@@ -140,14 +140,14 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
                     f"method.nu is {params['nu']}, should be at most {largest_nu:.6g} for the "
                     f"{classes[a]} and {classes[b]} training rows of the classes {a} and {b}"
                     + "; method.class_weight=balanced makes every nu feasible"
-                    * ours
+                    * of_kbench
                 )
 
 
-def _several(value: Any, least: int = 2) -> bool:
+def _is_list(value: Any, least: int = 2) -> bool:
     return isinstance(value, list) and len(value) >= least
 
 
 def _is_a(estimator: Any, dotted: str) -> bool:
-    """isinstance without the import of a module that no estimator of the plan needs."""
+    """Whether an estimator is an instance of a class, which is not imported."""
     return any(f"{c.__module__}.{c.__qualname__}" == dotted for c in type(estimator).__mro__)

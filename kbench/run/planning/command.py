@@ -1,4 +1,4 @@
-"""A run as a command line that reproduces it, and values in the two notations that this takes."""
+"""Write a run as a command line that reproduces it, and values as canonical JSON."""
 
 import json
 import math
@@ -24,36 +24,35 @@ def canonical(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
 
 
-# The limits that are part of a run's key.
+# Limits that are part of a run's key.
 KEPT_LIMITS = ("wall_s", "cpu_s", "memory_mb")
 
 
 class Command:
     """The command line that reproduces a run, also after defaults of the method have changed.
 
-    It names every parameter of the run, with the values that a preset has given, and every limit
-    that is part of its key; of the data set and of the other limits it names what differs from the
-    file. No tuned file applies, because it could add parameters. `config` is what the plan's
-    command composes to, `bare` what the two names alone compose to.
+    The command contains every parameter of the run, with the values of its preset, every limit that
+    is part of the key, and all other keys that differ from the files. It has no tuned file, as its
+    parameters may change. config, bare : The composed config with and without the command's values.
     """
 
     def __init__(self, config: dict[str, Any], bare: dict[str, Any]) -> None:
         words = [f"method={config['method']['name']}", f"dataset={config['dataset']['name']}"]
         words.append("tuned=none")
-        for group, always in (("dataset", ()), ("limits", KEPT_LIMITS)):
+        for group, required in (("dataset", ()), ("limits", KEPT_LIMITS)):
             plain = flatten(bare[group])
             for key, value in flatten(config[group]).items():
-                if key in always or key not in plain or plain[key] != value:
+                if key in required or key not in plain or plain[key] != value:
                     sign = "" if key in plain else "++"
                     words.append(f"{sign}{group}.{key}={hydra_value(value)}")
         self._words = words
         self._known = set(bare["method"])
 
     def text(self, params: Mapping[str, Any], seed: int) -> str:
-        """The command of the run with these parameters, presets resolved."""
-        named = [f"method.{key}={hydra_value(value)}" for key, value in params.items()]
+        """The command of the run with these parameters, which include the values of a preset."""
+        values = [f"method.{key}={hydra_value(value)}" for key, value in params.items()]
         words = [
             word if key in self._known else f"++{word}"
-            for key, word in zip(params, named, strict=True)
+            for key, word in zip(params, values, strict=True)
         ]
         return shlex.join(["kbench", *self._words, f"seed={seed}", *words])

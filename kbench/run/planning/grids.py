@@ -1,4 +1,4 @@
-"""Values of parameters as combinations: all of a grid's with each other, or pairs (`zip`)."""
+"""Combine values of parameters: every combination of a grid, or values side by side (`zip`)."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,78 +14,77 @@ Point = dict[str, Any]
 def names_in(grid: Mapping[str, Any]) -> set[str]:
     """Names of the parameters that a grid varies.
 
-    Raises ConfigError: `zip` has another form than combinations takes.
+    Raises ConfigError: `zip` does not have the form that `combinations` takes.
     """
     return {str(key) for key in grid if key != ZIP} | {
-        name for together in _zipped(grid) for name in together
+        name for lists in _zip_entries(grid) for name in lists
     }
 
 
 def combinations(
     grid: Mapping[str, Any],
     swept: Mapping[str, list[Any]],
-    known: Collection[str],
+    method_params: Collection[str],
     drop: Callable[[str, str], None],
 ) -> Iterator[Point]:
-    """Every combination of the grid's and the sweeps' values, those of other methods dropped.
+    """Every combination of the values of a grid and of sweeps, without parameters of other methods.
 
-    grid : Parameter to its values, and `zip` to a list of mappings of parameters to lists of equal
+    grid : parameter -> values, and `zip` -> list of mappings from parameters to lists of equal
         length, whose values vary together: `zip: [{C: [1, 10], gamma: [.1, .01]}]` is two points.
-    swept : Values of the command line; they replace those that the grid has for a parameter
-    known : collection of str. Parameters of the method.
-    drop : Called with a parameter that the method lacks, and whose values it was: grid or sweep
+    swept : parameter -> values on the command line, which replace values of the grid
+    method_params : Parameters of the method
+    drop : Called with each parameter that the method lacks, and its source: "grid" or "sweep"
 
     Raises ConfigError: a list is empty, `zip` has another form, its lists have different lengths,
-    or a parameter of it has values elsewhere, too.
+    or a parameter of `zip` also has other values.
     """
     axes: dict[str, list[Point]] = {}
-    for source, wanted in (("grid", grid), ("sweep", swept)):
-        for key, values in wanted.items():
+    for source, values_of in (("grid", grid), ("sweep", swept)):
+        for key, values in values_of.items():
             if source == "grid" and key == ZIP:
                 continue
-            if str(key) in known:
-                several = list(values) if isinstance(values, (list, tuple)) else [values]
-                if not several:
+            if str(key) in method_params:
+                value_list = list(values) if isinstance(values, (list, tuple)) else [values]
+                if not value_list:
                     raise ConfigError(f"grid.{key} is [], should have a value or more")
-                axes[str(key)] = [{str(key): value} for value in several]
+                axes[str(key)] = [{str(key): value} for value in value_list]
             else:
                 drop(str(key), source)
-    joint: list[list[Point]] = []
-    seen = set(axes)
-    for together in _zipped(grid):
-        for name in together:
-            if name in seen:
+    zipped_axes: list[list[Point]] = []
+    used_names = set(axes)
+    for lists in _zip_entries(grid):
+        for name in lists:
+            if name in used_names:
                 raise ConfigError(f"{name} is in grid.{ZIP} and has values elsewhere, too")
-            seen.add(name)
-            if name not in known:
+            used_names.add(name)
+            if name not in method_params:
                 drop(name, "grid")
-        kept = {name: values for name, values in together.items() if name in known}
-        if kept:
-            joint.append(
-                [dict(zip(kept, point, strict=True)) for point in zip(*kept.values(), strict=True)]
-            )
-    for points in itertools.product(*axes.values(), *joint):
+        axes_of_entry = {name: values for name, values in lists.items() if name in method_params}
+        if axes_of_entry:
+            tuples = zip(*axes_of_entry.values(), strict=True)
+            zipped_axes.append([dict(zip(axes_of_entry, point, strict=True)) for point in tuples])
+    for points in itertools.product(*axes.values(), *zipped_axes):
         yield {name: value for point in points for name, value in point.items()}
 
 
-def _zipped(grid: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
+def _zip_entries(grid: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
     entries = grid.get(ZIP)
     if entries is None:
         return []
-    right = (
+    message = (
         f"grid.{ZIP} is {entries!r}, should be a list such as [{{C: [1, 10], gamma: [.1, .01]}}]"
     )
     if not isinstance(entries, list):
-        raise ConfigError(right)
-    made = []
+        raise ConfigError(message)
+    result = []
     for entry in entries:
         if not isinstance(entry, Mapping) or not all(isinstance(v, list) for v in entry.values()):
-            raise ConfigError(right)
+            raise ConfigError(message)
         lengths = {str(name): len(values) for name, values in entry.items()}
         if 0 in lengths.values():
-            raise ConfigError(right)
+            raise ConfigError(message)
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"{name} {n}" for name, n in lengths.items())
             raise ConfigError(f"grid.{ZIP} has lists of different lengths: {counts}")
-        made.append({str(name): list(values) for name, values in entry.items()})
-    return made
+        result.append({str(name): list(values) for name, values in entry.items()})
+    return result

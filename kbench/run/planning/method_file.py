@@ -1,4 +1,4 @@
-"""The file of a method: what describes it, apart from the parameters of its class."""
+"""The YAML file of a method: kbench's own keys and the parameters of its class."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ _META = [
 _ROLES = ("mission", "baseline", "diagnostic", "plugin")
 
 
-def _wrong_value(method: str, key: str, value: Any, right: str) -> ConfigError:
-    return ConfigError(f"method {method}: {key} is {value!r}, should be {right}")
+def _wrong_value(method: str, key: str, value: Any, expected: str) -> ConfigError:
+    return ConfigError(f"method {method}: {key} is {value!r}, should be {expected}")
 
 
 @dataclass(frozen=True)
 class MethodFile:
-    """A method's config as a plan uses it: kbench's own keys apart from the class's parameters."""
+    """A method's config, in which kbench's own keys are separate from the class's parameters."""
 
     name: str
     estimator: Any  # a name, or a mapping from task to name
@@ -66,31 +66,31 @@ class MethodFile:
         return str(self.estimator[task])
 
     def version(self) -> int:
-        """`meta.version`: raised when the same parameters give other results; 1 if it is absent."""
+        """`meta.version`, by default 1, which rises when the same parameters give other results."""
         version = self.meta.get("version", 1)
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise _wrong_value(self.name, "meta.version", version, "a whole number from 1")
         return version
 
     def path(self) -> tuple[str, ...]:
-        """`meta.path`: the parameters along which a warm start re-uses work."""
+        """`meta.path`: the parameters along which a fit may start from the previous solution."""
         path = self.meta.get("path")
         if path is None:
             return ()
         if not isinstance(path, list) or not {"warm_start", *path} <= set(self.params):
-            right = "a list of parameters of the method, which needs warm_start as well"
-            raise _wrong_value(self.name, "meta.path", path, right)
+            expected = "a list of parameters of the method, which needs warm_start as well"
+            raise _wrong_value(self.name, "meta.path", path, expected)
         return tuple(path)
 
     def optional(self) -> list[str]:
-        """`meta.optional`: parameters that a run lacks where they are null.
+        """`meta.optional`: parameters that are left out of a run if they are null.
 
-        A parameter that a method gets later is one, so that older rows keep their keys.
+        Parameters that a method got later are optional, so that older rows keep their keys.
         """
         names = self.meta.get("optional", [])
         if not isinstance(names, list) or not set(names) <= set(self.params):
-            right = "a list of parameters of the method"
-            raise _wrong_value(self.name, "meta.optional", names, right)
+            expected = "a list of parameters of the method"
+            raise _wrong_value(self.name, "meta.optional", names, expected)
         return names
 
     def effective(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -99,8 +99,8 @@ class MethodFile:
         if table is None:
             return params
         if table not in presets.TABLES:
-            right = f"one of {', '.join(presets.TABLES)}{nearest(str(table), presets.TABLES)}"
-            raise _wrong_value(self.name, "meta.presets", table, right)
+            expected = f"one of {', '.join(presets.TABLES)}{nearest(str(table), presets.TABLES)}"
+            raise _wrong_value(self.name, "meta.presets", table, expected)
         try:
             return params | presets.resolve(params.get("preset"), presets.TABLES[table], params)
         except ValueError as error:

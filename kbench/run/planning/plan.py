@@ -1,9 +1,9 @@
-"""From a command to the list of its runs: compose once per (method, data set), expand on dicts.
+"""The plan of a command: the list of its runs.
 
-The grid, the seeds and the sweeps over a method's parameters are expanded without Hydra, so that
-a plan of ten thousand runs takes seconds. A run's key is a hash of everything its outcome depends
-on: method, parameters, data (checksum, scaling, split), seed, metrics and limits; not host, paths,
-threads or order.
+Hydra composes a config once for each (method, data set). The grid, the seeds and the sweeps over a
+method's parameters are expanded without Hydra, which would take far longer for each run. A run's
+key is a hash of everything its outcome depends on: method, parameters, data (checksum, scaling,
+split), seed, metrics and limits. Host, paths, threads and order have no part in the key.
 """
 
 import copy
@@ -39,13 +39,13 @@ Obtain = Callable[[Mapping[str, Any], Settings], Path]
 # (target, kernel) -> parameters that change nothing with this kernel
 Idle = Mapping[tuple[str, str], frozenset[str]]
 
-# Parameters of scikit-learn that count rows or features if they are whole numbers, and otherwise
-# are fractions of them: 1 is one, and 1.0 is all.
+# Parameters of scikit-learn that are a count of rows or features if they are int, and a fraction of
+# all rows or features if they are float: 1 means one row, and 1.0 means all rows.
 FRACTIONS = frozenset(
     ("max_features", "max_samples", "min_samples_leaf", "min_samples_split", "validation_fraction")
 )
 
-# Part of every key; raised when runs of the same config would have another outcome than before.
+# Part of every key. Raise it when a change of kbench gives runs of the same config other outcomes.
 KEY_VERSION = 2
 
 
@@ -58,16 +58,16 @@ class Plan:
     # (`module:Class`, parameters, task) of every run, also of those whose data are absent.
     estimators: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     tuned: list[str] = field(default_factory=list)  # lines about the tuned files that apply
-    hidden: list[str] = field(default_factory=list)  # and about the user's files that replace ours
+    hidden: list[str] = field(default_factory=list)  # lines about shipped files that users replaced
     # Reason -> methods, or keys of the grid, that are left out.
     left_out: dict[str, list[str]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
     searches: list[str] = field(default_factory=list)  # experiments of `kbench tune`
-    # By the canonical config of a data set: the folder of its prepared arrays, and its checksum.
+    # Canonical config of a data set -> folder of its prepared arrays, and -> checksum.
     prepared: dict[str, Path] = field(default_factory=dict)
     fingerprints: dict[str, str | None] = field(default_factory=dict)
-    # By that config without its split: the config completed from a user's file, read once for all
-    # splits.
+    # Canonical config without the split -> keys that a user's file completes; each file is read
+    # once for all splits.
     completed: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def drop(self, what: str, reason: str) -> None:
@@ -78,17 +78,17 @@ class Plan:
 
     def without_repeats(self, idle: Idle) -> None:
         """Keep the first of the runs that differ only in parameters that change nothing."""
-        kept: dict[str, Run] = {}
+        first_runs: dict[str, Run] = {}
         for run in self.runs:
             names = idle.get((run.estimator, str(run.params.get("kernel"))), frozenset())
             params = {name: value for name, value in run.params.items() if name not in names}
-            same = [run.method, run.estimator, run.dataset_config, run.seed, asdict(run.limits)]
-            first = kept.setdefault(canonical([*same, params]) if names else run.key, run)
+            common = [run.method, run.estimator, run.dataset_config, run.seed, asdict(run.limits)]
+            first = first_runs.setdefault(canonical([*common, params]) if names else run.key, run)
             for name in sorted(names & set(run.params)):
                 if first.params[name] != run.params[name]:
-                    there = f"in {run.method} with kernel={run.params['kernel']}"
-                    self.drop(name, f"changes nothing {there}: one run for all its values")
-        self.runs = list(kept.values())
+                    where = f"in {run.method} with kernel={run.params['kernel']}"
+                    self.drop(name, f"changes nothing {where}: one run for all its values")
+        self.runs = list(first_runs.values())
 
     def task(self, run: Run) -> Task:
         """The task of a run whose data have been prepared, for a worker."""
@@ -115,9 +115,9 @@ def make_plan(
 ) -> Plan:
     """Expand a command into its runs.
 
-    overrides : as they were typed. multirun : whether `a=1,2` sweeps.
-    obtain : downloads and prepares a data set, so that every run has its checksum; without it,
-        data that are not available are listed in `absent`.
+    overrides : Words of the command as typed. multirun : Whether `a=1,2` is a sweep.
+    obtain : Downloads and prepares a data set. If it is None, data that are not on this machine are
+        listed in `absent`.
 
     Raises ConfigError: a name, key or value that does not exist or does not fit.
     Raises DataError: a raw file is malformed (with `obtain`).
@@ -126,30 +126,30 @@ def make_plan(
 
     request = read_request(composer, overrides, multirun=multirun)
     plan: Plan | None = None
-    seen: dict[str, int] = {}
-    unused = set(request.params)
-    gridded: set[str] = set()  # parameters of a grid of the command's own
-    used: set[str] = set()
+    index_of_key: dict[str, int] = {}
+    unused_names = set(request.params)
+    grid_names: set[str] = set()  # parameters in the grid of the command itself
+    method_names: set[str] = set()
     for experiment, composed in itertools.product(request.experiments, request.composed):
-        chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
+        common = [*composed, *([f"experiment={experiment}"] if experiment else [])]
         recipe = recipe_of(composer, experiment, composed)
         suffix = set_of(recipe)
         for pair in pairs(request, experiment, recipe):
-            method, dataset, words = pair.method, pair.dataset, [*pair.overrides, *chosen]
-            words = [*tuned_by(suffix, method, dataset, chosen), *words]
+            method, dataset, words = pair.method, pair.dataset, [*pair.overrides, *common]
+            words = [*tuned_by(suffix, method, dataset, common), *words]
             config = composer.compose([f"method={method}", f"dataset={dataset}", *words])
             path = config["dataset"].get("path") if dataset == "file" else None
             if implied := tuned_of_own_file(method, path, words):
                 words = [*implied, *words]
                 config = composer.compose([f"method={method}", f"dataset={dataset}", *words])
-            own_grid = pair.grid_in(config.get("plan") or {})
-            for name in own_grid:
+            experiment_grid = pair.grid_in(config.get("plan") or {})
+            for name in experiment_grid:
                 if name not in config["method"]:
                     hint = nearest(name, config["method"])
                     raise ConfigError(
                         f"experiment {experiment}: method {method} has no parameter {name!r}{hint}"
                     )
-            config["grid"] = {**(config["grid"] or {}), **own_grid}
+            config["grid"] = {**(config["grid"] or {}), **experiment_grid}
             if plan is None:
                 plan = Plan(settings(config, words))
             if not isinstance(config["dataset"].get("split"), dict):
@@ -158,24 +158,24 @@ def make_plan(
                     f"dataset.split is {split!r}, should be set key by key, as in "
                     "dataset.split.test_fraction=0.2"
                 )
-            divisions = splits(_as_asked(config["dataset"], words))
+            divisions = splits(_requested_config(config["dataset"], words))
             if len(divisions) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
                 raise ConfigError(
                     f"dataset.split asks for {len(divisions)} splits, parameters are chosen on the "
                     "training rows of one: leave dataset.split.repeats and folds out"
                 )
-            named = [word.split("=", 1) for word in words if "=" in word]
-            used_files = [*named, ["method", method], ["dataset", dataset]]
-            for group, name in used_files:
+            key_values = [word.split("=", 1) for word in words if "=" in word]
+            config_files = [*key_values, ["method", method], ["dataset", dataset]]
+            for group, name in config_files:
                 line = hides(group, name) if group in GROUPS else None
                 if line is not None and line not in plan.hidden:
                     plan.hidden.append(line)
             if recipe.get("tune") and experiment not in plan.searches:
                 plan.searches.append(str(experiment))
-            unused -= {*config["method"]} - {*RESERVED}
+            unused_names -= {*config["method"]} - {*RESERVED}
             if not experiment:
-                gridded |= names_in(config["grid"])
-                used |= set(config["method"])
+                grid_names |= names_in(config["grid"])
+                method_names |= set(config["method"])
             tuned = find_tuned(method, dataset, words)
             bare = config
             if words or tuned:
@@ -183,31 +183,31 @@ def make_plan(
             file = MethodFile.of(config["method"], method)
             runs: list[Run] = []
             for division in divisions:
-                of_division = [f"dataset.split.{k}={hydra_value(v)}" for k, v in division.items()]
-                divided = copy.deepcopy(config)
-                divided["dataset"]["split"] |= division
-                of_split = [*words, *of_division]
+                split_words = [f"dataset.split.{k}={hydra_value(v)}" for k, v in division.items()]
+                split_config = copy.deepcopy(config)
+                split_config["dataset"]["split"] |= division
+                run_words = [*words, *split_words]
                 runs += _expand(
-                    plan, file, divided, bare, of_split, request, recipe, tuned, obtain=obtain
+                    plan, file, split_config, bare, run_words, request, recipe, tuned, obtain=obtain
                 )
             for run in runs:
-                place = seen.setdefault(run.key, len(plan.runs))
-                if place == len(plan.runs):
+                index = index_of_key.setdefault(run.key, len(plan.runs))
+                if index == len(plan.runs):
                     plan.runs.append(replace(run, experiment=experiment))
-                elif experiment and experiment not in str(plan.runs[place].experiment).split(","):
-                    both = f"{plan.runs[place].experiment},{experiment}"
-                    plan.runs[place] = replace(plan.runs[place], experiment=both)
+                elif experiment and experiment not in str(plan.runs[index].experiment).split(","):
+                    experiments = f"{plan.runs[index].experiment},{experiment}"
+                    plan.runs[index] = replace(plan.runs[index], experiment=experiments)
     if plan is None:
-        for chosen in request.composed:
-            composer.compose(chosen)  # a misspelt `method=` is a key that does not exist
+        for common in request.composed:
+            composer.compose(common)  # a misspelt `method=` is a key that does not exist
         raise ConfigError("nothing to run: name a method, as in `kbench method=svc dataset=digits`")
-    if unused := unused | (gridded - used):
-        name = sorted(unused)[0]
+    if unused_names := unused_names | (grid_names - method_names):
+        name = sorted(unused_names)[0]
         raise ConfigError(f"no method of this command has a parameter {name!r}{_hint(name, plan)}")
     return plan
 
 
-# Parameters of scikit-learn's estimators -> what does the same in kbench.
+# Parameters of scikit-learn's estimators -> the key that does the same in kbench.
 _INSTEAD = {
     "seed": ": seed=... sets it",
     "n_jobs": ": parallel.jobs=... is the number of runs at a time, limits.threads=... of threads",
@@ -219,8 +219,8 @@ _INSTEAD = {
 def _hint(name: str, plan: Plan) -> str:
     if name in ("grid", "method"):
         return ": the keys of a grid's file are the parameters themselves, as in `C: [1, 10]`"
-    known = {k for run in plan.runs for k in run.params}
-    return _INSTEAD.get(name) or nearest(name.removeprefix("method."), known)
+    params = {k for run in plan.runs for k in run.params}
+    return _INSTEAD.get(name) or nearest(name.removeprefix("method."), params)
 
 
 def _expand(
@@ -228,22 +228,22 @@ def _expand(
     method: MethodFile,
     config: dict[str, Any],
     bare: dict[str, Any],
-    chosen: list[str],
+    overrides: list[str],
     request: Request,
     recipe: Mapping[str, Any],
     tuned: Tuned | None,
     *,
     obtain: Obtain | None,
 ) -> Iterator[Run]:
-    """The runs of one (method, data set): every combination of grid and sweeps, times the seeds.
+    """The runs of one (method, data set): every combination of grid and sweeps with every seed.
 
-    config, bare : what the command composes to, and the same without the command's own values.
+    config, bare : The composed config, with and without the values that the command sets.
     """
     from kbench.run.planning import registry
 
     if "random_state" in bare["method"]:
         raise ConfigError(f"method {method.name}: random_state{_INSTEAD['random_state']}, no file")
-    dataset = _dataset(plan, config["dataset"], chosen)
+    dataset = _dataset(plan, config["dataset"], overrides)
     tasks = method.meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
         reason = f"not for {dataset['task']}, which {dataset['name']} is"
@@ -262,14 +262,14 @@ def _expand(
     path = registry.target(estimator, method.parts)
     optional = {*registry.WRAPPERS, *method.optional()}
     plan.estimators += [
-        (path, _given(method, varied, optional), dataset["task"]) for varied in grid
+        (path, _run_params(method, varied, optional), dataset["task"]) for varied in grid
     ]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
         return
     limits = settings(config).limits
     form = _form(dataset, config["dataset"], bare["dataset"])
-    used = _tuned_here(plan, tuned, method, grid, (path, data_sha256, form))
+    applied = _applied_tuned(plan, tuned, method, grid, (path, data_sha256, form))
     common = Run(
         key="",
         label=f"{method.name} on {dataset['name']}{f' ({form})' if form else ''}",
@@ -285,18 +285,18 @@ def _expand(
         dataset_config=dataset,
         limits=limits,
         command="",
-        tuned=used.path.name if used else None,
-        tuned_sha256=used.sha256 if used else None,
+        tuned=applied.path.name if applied else None,
+        tuned_sha256=applied.sha256 if applied else None,
         path=method.path(),
         method_version=method.version(),
     )
-    # The parts that the method's file names are known by the entry point's name.
+    # Parts as the method's file has them follow from the method's name, which the key holds.
     parts = method.parts if method.parts != bare["method"].get("parts") else None
     head = _key_head(common, estimator, parts)
     command = Command(config, bare)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied, seed in itertools.product(grid, seeds):
-        params = method.effective(_given(method, varied, optional))
+        params = method.effective(_run_params(method, varied, optional))
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
         hashed = f"{head}{canonical(params)}{checked_seed(seed)}{_kinds(params, method.params)}"
         yield replace(
@@ -310,32 +310,32 @@ def _expand(
 
 
 def _kinds(params: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """Which of FRACTIONS are 1 where the default is a number of the other kind; mostly empty.
+    """The types of the FRACTIONS that are 1 and have a default of another type; "" without such.
 
-    JSON writes 1.0 as 1, and keys of older rows have the default so.
+    They are part of a run's key, because JSON writes 1.0 as 1.
     """
-    odd = {
+    types = {
         name: type(value).__name__
         for name, value in params.items()
         if name in FRACTIONS
         and value == 1
         and not isinstance(value, bool | type(defaults.get(name)))
     }
-    return canonical(odd) if odd else ""
+    return canonical(types) if types else ""
 
 
-def _given(
+def _run_params(
     method: MethodFile, varied: Mapping[str, Any], optional: Collection[str]
 ) -> dict[str, Any]:
-    """The parameters of a run, without those that it lacks where they are null."""
+    """The parameters of a run, without optional ones that are null."""
     params = {**method.params, **varied}
     return {k: v for k, v in params.items() if v is not None or k not in optional}
 
 
 def _key_head(run: Run, estimator: str, parts: Mapping[str, str] | None) -> str:
-    """All that the outcome of a run depends on, but for its parameters and seed.
+    """The part of a key that does not depend on parameters and seed.
 
-    `run` : what all runs have in common; `estimator` by the name in the method's file.
+    run : A run with the values that all runs share. estimator : Its name in the method's file.
     """
     from kbench.data import influence
 
@@ -357,16 +357,16 @@ def _key_head(run: Run, estimator: str, parts: Mapping[str, str] | None) -> str:
     )
 
 
-def _tuned_here(
+def _applied_tuned(
     plan: Plan,
     tuned: Tuned | None,
     method: MethodFile,
     grid: list[dict[str, Any]],
     subject: tuple[str, str, str | None],
 ) -> Tuned | None:
-    """The tuned file, if it decides any parameter of these runs; the plan says what it is.
+    """The tuned file if it decides a parameter of these runs, else None; notes go to `plan`.
 
-    `subject` : class, checksum of the data and form of the data set, which the file is compared to.
+    subject : Class, checksum of the data and form of the data set, to compare with the file's.
     """
     if tuned is None or not grid:
         return None
@@ -384,55 +384,55 @@ def _tuned_here(
     return tuned
 
 
-def _dataset(plan: Plan, config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
-    """The checked config of a data set: the command line's keys win over the variant's."""
+def _dataset(plan: Plan, config: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """The checked config of a data set, in which the command line's keys override the variant's."""
     from kbench.data import Folders, check_config, require_rows_for_folds, with_task
 
     folders = Folders.from_environment(plan.settings.datasets_dir)
-    merged = _as_asked(config, chosen)
-    same = canonical({**merged, "split": None})
-    known = plan.completed.get(same)
-    if known is not None:
-        return check_config({**merged, **known})
-    checked = check_config(with_task(merged, folders, download=plan.settings.download))
+    requested = _requested_config(config, overrides)
+    without_split = canonical({**requested, "split": None})
+    completed = plan.completed.get(without_split)
+    if completed is not None:
+        return check_config({**requested, **completed})
+    checked = check_config(with_task(requested, folders, download=plan.settings.download))
     require_rows_for_folds(checked)
     names = ("name", "source", "task", "assumed")
-    plan.completed[same] = {name: checked[name] for name in names if name in checked}
+    plan.completed[without_split] = {name: checked[name] for name in names if name in checked}
     return checked
 
 
-def _as_asked(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
-    """The config of a data set with its variant and, over it, the keys of the command line."""
+def _requested_config(config: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """The config of a data set with its variant applied, then the keys of the command line."""
     from kbench.data import with_variant
 
-    merged = with_variant(config)
-    for text in chosen:
+    requested = with_variant(config)
+    for text in overrides:
         path = text.partition("=")[0].lstrip("+~").split(".")
         if path[0] == "dataset" and len(path) > 1 and path[1] not in ("variant", "variants"):
             *groups, last = path[1:]
-            source, target = config, merged
+            source, target = config, requested
             for group in groups:
                 source, target = source[group], target[group]
             target[last] = source[last]
-    return merged
+    return requested
 
 
-def _form(dataset: dict[str, Any], asked: Mapping[str, Any], bare: dict[str, Any]) -> str | None:
-    """Name of a data set's form if it is not the default: its variant and its changed keys.
+def _form(dataset: dict[str, Any], typed: Mapping[str, Any], bare: dict[str, Any]) -> str | None:
+    """The variant and the changed keys of a data set, separated by commas; None for the default.
 
-    The format of a user's file names no form unless the command says it.
+    The format of a user's file counts only if the command sets it.
     """
     from kbench.data import influence, with_variant
 
-    same = {key: dataset.get(key) for key in ("variant", "task")}
-    typed = flatten(asked)
-    plain = flatten(influence(with_variant(bare | same)))
+    common = {key: dataset.get(key) for key in ("variant", "task")}
+    typed_keys = flatten(typed)
+    plain = flatten(influence(with_variant(bare | common)))
     changed = [
         f"{key}={hydra_value(value)}"
         for key, value in flatten(influence(dataset)).items()
         if plain.get(key) != value
         and key.partition(".")[0] not in ("name", "task", "facts")
-        and not (key in ("source.format", "source.columns") and typed.get(key) is None)
+        and not (key in ("source.format", "source.columns") and typed_keys.get(key) is None)
     ]
     words = [dataset["variant"]] if dataset.get("variant") else []
     return ",".join(words + changed) or None
@@ -442,19 +442,19 @@ def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: Obtain | None) 
     """The data set's checksum, computed once per plan; None if its files are absent."""
     from kbench.data import Folders, fingerprint, open_prepared
 
-    known = canonical(dataset)
-    if known in plan.fingerprints:
-        return plan.fingerprints[known]
+    key = canonical(dataset)
+    if key in plan.fingerprints:
+        return plan.fingerprints[key]
     folders = Folders.from_environment(plan.settings.datasets_dir)
-    plan.fingerprints[known] = None
+    plan.fingerprints[key] = None
     try:
         if obtain is None:
-            plan.fingerprints[known] = fingerprint(dataset, folders)
+            plan.fingerprints[key] = fingerprint(dataset, folders)
         else:  # the file may have changed since its rows were read
-            plan.prepared[known] = obtain(dataset, plan.settings)
-            plan.fingerprints[known] = open_prepared(plan.prepared[known]).sha256
+            plan.prepared[key] = obtain(dataset, plan.settings)
+            plan.fingerprints[key] = open_prepared(plan.prepared[key]).sha256
     except DataError as error:
         if obtain is not None and not isinstance(error, DataNotFoundError):
             raise
         plan.absent[dataset["name"]] = str(error)
-    return plan.fingerprints[known]
+    return plan.fingerprints[key]

@@ -1,4 +1,4 @@
-"""The class of a method's name, and the assignment of its parameters to it and its parts.
+"""The class that a method's name stands for, and which parameters it and its parts get.
 
 A method is an entry point of group `kbench.methods`, or `package.module.Class` written in its
 YAML file, where `estimator` may be a mapping from task to name. The keys `name`, `estimator`,
@@ -39,7 +39,7 @@ from kbench.errors import NO_CACHE, ConfigError, UnavailableError, one_line, wit
 from kbench.mistyped import nearest
 
 RESERVED = ("name", "estimator", "parts", "meta")
-# Parameters that any method takes beside its own; a run has them only if they are not null.
+# Parameters that any method takes beside those of its class; a run lacks them if they are null.
 WRAPPERS = ("calibration", "metric")
 CALIBRATIONS = ("sigmoid", "isotonic")
 METRICS = ("learned",)
@@ -78,7 +78,7 @@ class Composition:
             if name in outer:
                 of_estimator[name] = value
                 continue
-            owners = [part for part, known in inner.items() if name in known]
+            owners = [part for part, signature in inner.items() if name in signature]
             if len(owners) > 1:
                 raise ConfigError(
                     f"parameter {name!r} belongs to two parts of {self.estimator.__name__}, "
@@ -89,8 +89,8 @@ class Composition:
             elif _ANY in outer:
                 of_estimator[name] = value
             else:
-                known = {*outer, *(n for names in inner.values() for n in names)}
-                hint = nearest(name, known)
+                all_names = {*outer, *(n for names in inner.values() for n in names)}
+                hint = nearest(name, all_names)
                 if "__" in name:
                     hint = (
                         f": a part's parameter is written {name.rpartition('__')[2]}; a list of "
@@ -120,25 +120,25 @@ def _signature(cls: type) -> set[str]:
 
 
 def target(estimator: str, parts: Mapping[str, str] | None = None) -> str:
-    """The target of an entry point's name or a dotted path, and of a file's `parts`.
+    """The target that consists of an entry point's name or dotted path, and a file's `parts`.
 
     Raises ConfigError: a name is neither an entry point nor a dotted path.
     """
     if not isinstance(parts or {}, Mapping):
         raise ConfigError(f"parts is {parts!r}, should map a parameter to package.module.Class")
-    known = _entry_points()
-    path = known[estimator] if estimator in known else _path(estimator, known)
-    inner = [f"{part}={_path(str(name), {})}" for part, name in (parts or {}).items()]
-    return f"{path}({', '.join(inner)})" if inner else path
+    entry_points = _entry_points()
+    path = entry_points[estimator] if estimator in entry_points else _path(estimator, entry_points)
+    part_words = [f"{part}={_path(str(name), {})}" for part, name in (parts or {}).items()]
+    return f"{path}({', '.join(part_words)})" if part_words else path
 
 
-def _path(dotted: str, known: Mapping[str, str]) -> str:
+def _path(dotted: str, entry_points: Mapping[str, str]) -> str:
     module, _, name = dotted.rpartition(".")
     if not module:
         raise ConfigError(
             f"estimator {dotted!r} is not an entry point of group kbench.methods"
-            f"{nearest(dotted, known)}, nor package.module.Class"
-            if known
+            f"{nearest(dotted, entry_points)}, nor package.module.Class"
+            if entry_points
             else f"parts name {dotted!r}, should be package.module.Class"
         )
     return f"{module}:{name}"
@@ -146,17 +146,17 @@ def _path(dotted: str, known: Mapping[str, str]) -> str:
 
 def paths(target: str) -> tuple[str, dict[str, str]]:
     """`module:Class` of the estimator, and of each part."""
-    path, _, rest = target.partition("(")
-    words = (word.partition("=") for word in rest.rstrip(")").split(", ") if word)
-    return path, {part: inner for part, _, inner in words}
+    path, _, part_list = target.partition("(")
+    words = (word.partition("=") for word in part_list.rstrip(")").split(", ") if word)
+    return path, {part: class_path for part, _, class_path in words}
 
 
 def load(target: str) -> Composition:
     """The classes that a target names.
 
     Raises UnavailableError: a module needs a package that is not installed.
-    Raises ConfigError: a module has no such name, or what it names is not a class with `fit` (and,
-    for the estimator, `predict`). Nothing is called before this is known.
+    Raises ConfigError: a module lacks the class, or the class lacks `fit` or, for the estimator,
+    `predict`. The classes are not called.
     """
     path, parts = paths(target)
     return Composition(
@@ -172,16 +172,16 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
     except ModuleNotFoundError as error:
         parent, _, absent = str(error.name).rpartition(".")
         if parent in sys.modules and hasattr(sys.modules[parent], "__path__"):
-            beside = [info.name for info in pkgutil.iter_modules(sys.modules[parent].__path__)]
+            names = [info.name for info in pkgutil.iter_modules(sys.modules[parent].__path__)]
             raise ConfigError(
-                f"{module}.{name}: there is no module {absent} in {parent}{nearest(absent, beside)}"
+                f"{module}.{name}: there is no module {absent} in {parent}{nearest(absent, names)}"
             ) from None
         raise UnavailableError(
             f"{module}.{name} needs the package {error.name!r}, which is not installed; modules of "
             f"your own are looked for in PYTHONPATH alone, as in `PYTHONPATH=FOLDER kbench ...`"
         ) from None
     except OSError as error:
-        # The package is installed, but not the shared library that it loads.
+        # The package is installed, but a shared library that it loads is not.
         raise UnavailableError(f"{module}.{name} cannot be loaded: {error}") from None
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
@@ -208,12 +208,12 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
 
 
 def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
-    """An unfitted estimator with its parts; `random_state` is the run's seed if the class has one.
+    """An unfitted estimator with its parts; a `random_state` is the run's seed.
 
-    With the parameter `calibration` it is a `CalibratedClassifierCV` around one estimator that is
-    fitted to all rows. Five folds add five fits; predictions cost as much as without it.
+    With the parameter `calibration` the estimator is wrapped in a `CalibratedClassifierCV`, which
+    fits it to all rows, and five more times for five folds. Predictions cost as much as without it.
 
-    Raises ConfigError: names the parameter that no class has, or whose value is refused.
+    Raises ConfigError: no class has a parameter, or its value is refused; the message names it.
     """
     composition = load(target)
     arguments = dict(params)
@@ -229,11 +229,11 @@ def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
     estimator = _construct(composition.estimator, of_estimator)
     if metric is not None:
         estimator = _behind_metric(estimator, metric, seed)
-    return estimator if calibration is None else _calibrated(estimator, calibration)
+    return estimator if calibration is None else _calibrate(estimator, calibration)
 
 
 def nested(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat parameters under the names that `set_params` takes: `part__name` for a part's."""
+    """The parameters under the names that `set_params` takes: `part__name` for one of a part."""
     of_estimator, of_parts = load(target).assign(params)
     inner = {f"{part}__{k}": v for part, values in of_parts.items() for k, v in values.items()}
     return of_estimator | inner
@@ -256,7 +256,7 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
 
 
 def _nearest_option(line: str, arguments: Mapping[str, Any], constraints: Any) -> str:
-    """The text that is meant, of the parameter whose text scikit-learn refuses."""
+    """The allowed text nearest to the one that scikit-learn refuses, or how to write the value."""
     from sklearn.utils._param_validation import Options
 
     for name, value in arguments.items():
@@ -266,29 +266,29 @@ def _nearest_option(line: str, arguments: Mapping[str, Any], constraints: Any) -
             with suppress(ValueError):
                 float(value)
                 return " A number stands without quotes."
-            known = [one for one in constraints.get(name, ()) if isinstance(one, Options)]
-            texts = {text for one in known for text in one.options if isinstance(text, str)}
+            options = [c for c in constraints.get(name, ()) if isinstance(c, Options)]
+            texts = {text for c in options for text in c.options if isinstance(text, str)}
             return nearest(value, texts)
     return ""
 
 
 def _refuse_boolean(name: str, value: Any, constraints: Any) -> None:
-    """Refuse true or false where a number is meant: to Python it is 1 or 0, to most fits an error.
+    """Refuse true or false for a parameter that is a number, although in Python True equals 1.
 
-    constraints : those of scikit-learn for the parameter.
+    constraints : scikit-learn's constraints of the parameter.
     """
     if not isinstance(value, bool) or not isinstance(constraints, list):
         return
     from sklearn.utils._param_validation import Interval, Options
 
     for constraint in constraints:
-        named = isinstance(constraint, Options) and value in constraint.options
-        if named or constraint in ("boolean", "verbose"):
+        is_option = isinstance(constraint, Options) and value in constraint.options
+        if is_option or constraint in ("boolean", "verbose"):
             return
     for constraint in constraints:
         if isinstance(constraint, Interval) or constraint in (Integral, Real):
-            right = constraint if isinstance(constraint, Interval) else "a number"
-            raise ConfigError(f"method.{name} is {str(value).lower()}, should be {right}")
+            expected = constraint if isinstance(constraint, Interval) else "a number"
+            raise ConfigError(f"method.{name} is {str(value).lower()}, should be {expected}")
 
 
 def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:
@@ -305,7 +305,7 @@ def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:
     return with_metric(estimator, random_state=seed)
 
 
-def _calibrated(estimator: Any, calibration: Any) -> Any:
+def _calibrate(estimator: Any, calibration: Any) -> Any:
     from sklearn.base import is_classifier
     from sklearn.calibration import CalibratedClassifierCV
 
@@ -321,10 +321,10 @@ def _calibrated(estimator: Any, calibration: Any) -> Any:
 
 
 def check(runs: list[tuple[str, Mapping[str, Any], str]]) -> str | None:
-    """What is wrong with the first (target, params, task) that cannot be built or is for another
-    task. A regressor's predictions are not classes, so all of them would count as wrong.
+    """The error of the first (target, params, task) that cannot be built or is for another task,
+    or None.
 
-    A package that is not installed is not a mistake: its runs become rows of status `unavailable`.
+    A package that is not installed is not an error: its runs become rows of status `unavailable`.
     """
     for target, params, task in runs:
         try:
@@ -361,9 +361,9 @@ def _hint_at_sweep(line: str, params: Mapping[str, Any]) -> str:
 
 
 def idle_parameters(target: str, kernel: str) -> frozenset[str]:
-    """Parameters of kernels that this kernel ignores, as the linear one ignores gamma.
+    """Kernel parameters that this kernel ignores, as the linear kernel ignores gamma.
 
-    Empty for estimators of other packages, and for kernels that only one estimator knows.
+    Empty for packages other than kbench, sklearn and sklearnex, and for unknown kernels.
     """
     package = target.partition(".")[0]
     if package == "kbench":
@@ -372,14 +372,14 @@ def idle_parameters(target: str, kernel: str) -> frozenset[str]:
         return frozenset()
     from sklearn.metrics.pairwise import KERNEL_PARAMS
 
-    known = {name for names in KERNEL_PARAMS.values() for name in names}
+    kernel_params = {name for names in KERNEL_PARAMS.values() for name in names}
     if kernel not in {*KERNEL_PARAMS, "precomputed"}:
         return frozenset()
-    return frozenset(known - set(KERNEL_PARAMS.get(kernel, ())))
+    return frozenset(kernel_params - set(KERNEL_PARAMS.get(kernel, ())))
 
 
 def _idle_of_kbench(kernel: str) -> frozenset[str]:
-    """`idle_parameters` of kbench's kernels: those whose change leaves the kernel object equal."""
+    """The parameters whose change leaves kbench's kernel object equal."""
     import numpy as np
 
     make_kernel = importlib.import_module("kbench.kernels").make_kernel
@@ -391,7 +391,7 @@ def _idle_of_kbench(kernel: str) -> frozenset[str]:
     ]
     ones = dict.fromkeys(names, 1)
     try:
-        made = make_kernel(kernel, X, **ones)
-        return frozenset(n for n in names if make_kernel(kernel, X, **ones | {n: 2}) == made)
+        reference = make_kernel(kernel, X, **ones)
+        return frozenset(n for n in names if make_kernel(kernel, X, **ones | {n: 2}) == reference)
     except ValueError:
         return frozenset()

@@ -1,7 +1,7 @@
-"""A command line as it was typed, sorted by which module expands each override.
+"""Sort the overrides of a command line by the module that expands them.
 
-Methods, data sets and experiments are composed by Hydra pair by pair; seeds and the method's own
-parameters are expanded on dictionaries; everything else is an override for each composition.
+Hydra composes each pair of a method and a data set. Seeds and the method's own parameters are
+expanded without Hydra. All other overrides are part of each composition.
 """
 
 import itertools
@@ -16,15 +16,15 @@ from kbench.mistyped import GROUPS, KEYS, nearest
 from kbench.settings import Settings
 
 _MAX_VALUES = 10_000
-"""Guard: maximum number of values of a key in one command. Their plan takes 3 s, and a slip such as
-seed=range(0,10**9) would take hours without a message."""
+"""Guard: maximum number of values of a key in one command. A slip such as seed=range(0,10**9) would
+otherwise take hours without a message."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A parsed command line: what is swept and where each override belongs."""
+    """The overrides of a command line, sorted."""
 
-    experiments: list[str | None]
+    experiments: list[str | None]  # [None] without an experiment
     methods: list[str] | None
     datasets: list[str] | None
     seeds: list[int] | None
@@ -32,7 +32,7 @@ class Request:
     composed: list[list[str]]  # overrides for Hydra, one list per combination
 
 
-# Keys whose values are lists, which a comma may mean.
+# Keys whose values are lists, for which a comma may be meant as a list.
 _LISTS = re.compile(
     r"metrics|callbacks|dataset\.(source\.columns\.(drop|categorical|names)|"
     r"target\.(positive|negative|outlier))"
@@ -45,34 +45,34 @@ _OF_COMMAND = {field.name for field in fields(Settings)} - {"seed", "limits"}
 def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool) -> Request:
     """Sort the overrides of a command.
 
-    `dataset.path=...` alone stands for `dataset=file` too, and `dataset=openml:61` for
+    `dataset.path=...` without `dataset=...` implies `dataset=file`, and `dataset=openml:61` means
     `dataset.path=openml:61`.
 
     Raises ConfigError: a name that does not exist, an invalid seed, or a sweep without -m.
     """
-    named: dict[str, list[str]] = {}
+    chosen: dict[str, list[str]] = {}
     params: dict[str, list[Any]] = {}
     seeds: list[int] | None = None
     dimensions: list[list[str]] = []
-    path_named = False
-    places: dict[str, str] = {}
+    has_path = False
+    text_of_key: dict[str, str] = {}
     for text, override in zip(overrides, composer.parse(overrides), strict=True):
         key = override.key_or_group
-        places[key] = text
-        sweep, typed = override.is_sweep_override(), text.partition("=")[2]
+        text_of_key[key] = text
+        sweep, raw = override.is_sweep_override(), text.partition("=")[2]
         is_list = _LISTS.fullmatch(key) is not None
         if sweep and key.startswith("grid."):
             raise ConfigError(f"{text}: values of a grid are a list: '{key}=[1,10]'")
         if sweep and not multirun:
-            as_list = f", write a list as {key}=[{typed}]" * is_list
+            as_list = f", write a list as {key}=[{raw}]" * is_list
             raise ConfigError(
                 f"{text} sweeps over several values: add -m for a run each{as_list}, or quote the "
                 "value"
             )
         if sweep and key.partition(".")[0] in _OF_COMMAND:
-            instead = f"write a list as {key}=[{typed}]" if is_list else "quote a comma"
-            raise ConfigError(f"{text}: {key} is one value for all runs of a command; {instead}")
-        values = [typed]
+            remedy = f"write a list as {key}=[{raw}]" if is_list else "quote a comma"
+            raise ConfigError(f"{text}: {key} is one value for all runs of a command; {remedy}")
+        values = [raw]
         if sweep:
             swept = itertools.islice(override.sweep_string_iterator(), _MAX_VALUES + 1)
             values = [str(value) for value in swept]
@@ -89,12 +89,12 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
                     f"{text}: a number on OpenML stands alone, as in dataset=openml:61"
                 )
             dimensions.append([f"dataset.path={values[0]}"])
-            path_named = True
+            has_path = True
         elif key in ("method", "dataset", "experiment"):
             if not override.is_delete():
                 for value in values:
                     require_option(key, value)
-                named[key] = values
+                chosen[key] = values
         elif key == "seed":
             seeds = [checked_seed(composer.value("seed", value)) for value in values]
         elif override.is_delete():
@@ -116,16 +116,17 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
                     require_option(key, value)
             dimensions.append([f"{prefix}={value}" for value in values])
             if key == "dataset.path":
-                path_named = True
-    of_plan = [text for key, text in places.items() if key.partition(".")[0] == "plan"]
-    if of_plan and "experiment" not in named:
-        raise ConfigError(f"{of_plan[0]}: plan is of an experiment; write method=, dataset=, seed=")
-    if path_named and not named.keys() & {"dataset", "experiment"}:
-        named["dataset"] = ["file"]
+                has_path = True
+    plan_words = [text for key, text in text_of_key.items() if key.partition(".")[0] == "plan"]
+    if plan_words and "experiment" not in chosen:
+        text = plan_words[0]
+        raise ConfigError(f"{text}: plan is of an experiment; write method=, dataset=, seed=")
+    if has_path and not chosen.keys() & {"dataset", "experiment"}:
+        chosen["dataset"] = ["file"]
     return Request(
-        experiments=list(named.get("experiment", [None])),
-        methods=named.get("method"),
-        datasets=named.get("dataset"),
+        experiments=list(chosen.get("experiment", [None])),
+        methods=chosen.get("method"),
+        datasets=chosen.get("dataset"),
         seeds=seeds,
         params=params,
         composed=[list(combination) for combination in itertools.product(*dimensions)],
@@ -133,14 +134,14 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
 
 
 def checked_seed(value: Any) -> int:
-    """Return `value` if it can seed a generator; else raise a ConfigError."""
+    """Return `value` if it is a valid seed of a generator; else raise ConfigError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-        several = "; several are written -m seed=0,1,2" if isinstance(value, list) else ""
-        raise ConfigError(f"seed is {value!r}, should be an integer from 0 to 4294967295{several}")
+        hint = "; several are written -m seed=0,1,2" if isinstance(value, list) else ""
+        raise ConfigError(f"seed is {value!r}, should be an integer from 0 to 4294967295{hint}")
     return value
 
 
-# Keys of an experiment's `plan` -> the type of their values, and such a value.
+# Key of an experiment's `plan` -> the type of its value, and the words for that type.
 _RECIPE: dict[str, tuple[type, str]] = {
     "about": (str, "a line of text"),
     "methods": (list, "a list, as in [svc, knn]"),
@@ -154,10 +155,10 @@ _RECIPE: dict[str, tuple[type, str]] = {
 def recipe_of(
     composer: Composer, experiment: str | None, overrides: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The plan that an experiment's file and these overrides make; empty without an experiment.
+    """The `plan` of an experiment composed with these overrides; empty without an experiment.
 
-    Raises ConfigError: the file lacks its first line, or has a key or a form of value that nothing
-    reads.
+    Raises ConfigError: the file lacks its first line, or has an unknown key or a value of a wrong
+    type.
     """
     if experiment is None:
         return {}
@@ -166,15 +167,15 @@ def recipe_of(
     if "experiment" in config:
         raise ConfigError(f"{file}: the first line should be '# @package _global_'")
     recipe = config.get("plan") or {}
-    for prefix, keys, known in (("", config, KEYS), ("plan.", recipe, _RECIPE)):
+    for prefix, keys, valid in (("", config, KEYS), ("plan.", recipe, _RECIPE)):
         for key in keys:
-            if key not in known:
-                hint = nearest(str(key), known) or f", should be one of {', '.join(sorted(known))}"
+            if key not in valid:
+                hint = nearest(str(key), valid) or f", should be one of {', '.join(sorted(valid))}"
                 raise ConfigError(f"{file}: no key is called '{prefix}{key}'{hint}")
     for key, value in recipe.items():
-        kind, right = _RECIPE[key]
+        kind, expected = _RECIPE[key]
         if value is not None and (not isinstance(value, kind) or (kind is list and not value)):
-            raise ConfigError(f"{file}: plan.{key} is {value!r}, should be {right}")
+            raise ConfigError(f"{file}: plan.{key} is {value!r}, should be {expected}")
     return recipe
 
 
@@ -184,59 +185,58 @@ class Pair:
 
     method: str
     dataset: str
-    overrides: list[str]  # of the data set's keys
-    place: int  # of the method in the experiment's list
+    overrides: list[str]  # overrides of keys of the data set
+    place: int  # index of the method in the experiment's list
 
     def grid_in(self, recipe: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """The grid of the pair in its own composition, where `${use:...}` is the data set's."""
+        """The pair's grid in a composed plan, in which `${use:...}` has the data set's values."""
         entries = recipe.get("methods")
         params = _entry("method", entries[self.place])[1] if entries else {}
         return {k: v if isinstance(v, list) else [v] for k, v in params.items()}
 
 
 def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -> Iterator[Pair]:
-    """Pairs in order; an experiment's lists are reduced to the names on the command line.
+    """Pairs in order; names on the command line select from the lists of an experiment.
 
-    An entry of `methods` or `datasets` is a name, or a name with values of its own:
-    `lasvm: {epochs: [1, 2, 5]}` sweeps that method's parameter, `census: {variant: half}` sets a
-    key of the data set.
+    An entry of `methods` or `datasets` is a name, or a name with values: `lasvm: {epochs: [1, 2]}`
+    sweeps a parameter of the method, `census: {variant: half}` sets a key of the data set.
     """
     lists: list[list[tuple[int, str, dict[str, Any]]]] = []
-    for kind, asked, default in (
+    for kind, chosen_names, default in (
         ("method", request.methods, []),
         ("dataset", request.datasets, ["digits"]),
     ):
         if recipe.get(f"{kind}s") is None:
-            lists.append([(0, name, {}) for name in asked or default])
+            lists.append([(0, name, {}) for name in chosen_names or default])
             continue
-        offered = [(i, *_entry(kind, entry)) for i, entry in enumerate(recipe[f"{kind}s"])]
-        kept = [entry for entry in offered if asked is None or entry[1] in asked]
-        known = list(dict.fromkeys(name for _, name, _ in offered))
-        absent = [name for name in asked or [] if name not in known]
-        # With several experiments, each may have others of the names.
-        if absent and (not kept or len(request.experiments) == 1):
+        entries = [(i, *_entry(kind, entry)) for i, entry in enumerate(recipe[f"{kind}s"])]
+        selected = [entry for entry in entries if chosen_names is None or entry[1] in chosen_names]
+        available = list(dict.fromkeys(name for _, name, _ in entries))
+        absent = [name for name in chosen_names or [] if name not in available]
+        # Of several experiments, each may lack some of the names.
+        if absent and (not selected or len(request.experiments) == 1):
             raise ConfigError(
                 f"experiment {experiment} has no {kind} {', '.join(absent)}; it has "
-                f"{', '.join(known)}"
+                f"{', '.join(available)}"
             )
-        lists.append(kept)
+        lists.append(selected)
     methods, datasets = lists
     for _, dataset, keys in datasets:
         overrides = [f"dataset.{key}={hydra_value(value)}" for key, value in keys.items()]
-        for place, method, _ in methods:
-            yield Pair(method, dataset, overrides, place)
+        for index, method, _ in methods:
+            yield Pair(method, dataset, overrides, index)
 
 
 def _entry(kind: str, entry: Any) -> tuple[str, dict[str, Any]]:
-    """(name, own values) of an entry in a plan's list."""
+    """The name and the values of an entry in a plan's list."""
     if isinstance(entry, Mapping):
         values = next(iter(entry.values()), None)
         if len(entry) != 1 or not isinstance(values, Mapping):
             raise ConfigError(
                 f"plan.{kind}s holds {dict(entry)!r}, should be a name or `name: {{key: value}}`"
             )
-        name, own = str(next(iter(entry))), {str(k): v for k, v in values.items()}
+        name, params = str(next(iter(entry))), {str(k): v for k, v in values.items()}
     else:
-        name, own = str(entry), {}
+        name, params = str(entry), {}
     require_option(kind, name)
-    return name, own
+    return name, params

@@ -1,13 +1,10 @@
-"""A hash of the source that a method runs, by which `rerun=changed` sees that it was edited.
+"""A hash of a method's source code, by which `rerun=changed` finds edited methods.
 
-The source is the module of the class and whatever Python imports with it, directly or not, from its
-own package and from kbench:
-
-    module -> the packages that it lies in, the modules that it imports -> theirs ...
-
-Imports are read from the text of the files, also those inside of functions; nothing is imported.
-`kbench.methods` imports the module of a method when its name is first used, so that an edit of one
-method changes the hash of no other.
+The source is the module of the class, the packages that contain it, and all modules of the same
+package and of kbench that these import, directly or through other modules. Import statements,
+including those in functions, are read from the text of the files without importing them.
+`kbench.methods` imports the module of a method when its name is first used, so that an edit of a
+method does not change the hashes of other methods.
 """
 
 import ast
@@ -18,15 +15,15 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-# Packages that are identified by their release -> their names as distributions.
+# Packages whose version stands for their source -> names of their distributions.
 _RELEASED = {"sklearn": "scikit-learn", "sklearnex": "scikit-learn-intelex"}
 
 
 @cache
 def source_sha256(target: str) -> str | None:
-    """Hash of the source files that the classes of a target depend on (`registry` says what it is).
+    """Hash of the source files on which the classes of a target (see `registry`) depend.
 
-    None if the source of one of the classes is not available.
+    None if the source of a class is not available.
     """
     from kbench.run.planning.registry import paths
 
@@ -39,10 +36,10 @@ def source_sha256(target: str) -> str | None:
             digest.update(f"{package} {version(_RELEASED[package])}".encode())
         except PackageNotFoundError:
             return None
-    own = {(module, name) for module, name in names if module.partition(".")[0] not in _RELEASED}
-    if any(_file(module) is None for module, _ in own):
+    pairs = {(module, name) for module, name in names if module.partition(".")[0] not in _RELEASED}
+    if any(_file(module) is None for module, _ in pairs):
         return None
-    for module in sorted(modules_of(own)):
+    for module in sorted(modules_of(pairs)):
         file = _file(module)
         assert file is not None
         digest.update(module.encode() + b"\0" + file.read_bytes())
@@ -51,23 +48,23 @@ def source_sha256(target: str) -> str | None:
 
 
 def modules_of(names: set[tuple[str, str]]) -> set[str]:
-    """Modules that hold (module, name) pairs, and all that they import from kbench or themselves.
+    """The modules of (module, name) pairs, and those of their packages or kbench that they import.
 
-    `name` is empty where the module itself is meant.
+    `name` is empty for a module itself.
     """
     roots = {"kbench", *(module.partition(".")[0] for module, _ in names)}
     modules: set[str] = set()
     todo = list(names)
     while todo:
         module, name = todo.pop()
-        for loaded in _loaded(module, name) - modules:
+        for loaded in _modules_loaded(module, name) - modules:
             modules.add(loaded)
             todo += [pair for pair in _imports(loaded) if pair[0].partition(".")[0] in roots]
     return modules
 
 
-def _loaded(module: str, name: str) -> set[str]:
-    """Modules that `from module import name` loads, with the packages that they lie in."""
+def _modules_loaded(module: str, name: str) -> set[str]:
+    """The modules that `from module import name` loads, and the packages that contain them."""
     loaded = {module, f"{module}.{name}"}
     if _file(module) is not None:
         loaded.add(_late_names(module).get(name, module))
@@ -79,22 +76,22 @@ def _loaded(module: str, name: str) -> set[str]:
 def _imports(module: str) -> frozenset[tuple[str, str]]:
     """(module, name) of every import statement of a module; name is empty for `import module`.
 
-    Imports for the type checker alone are left out.
+    Imports under `if TYPE_CHECKING:` are left out.
     """
     return frozenset(_statements(module, for_types=False))
 
 
 def _statements(module: str, *, for_types: bool) -> Iterator[tuple[str, str]]:
-    """The imports of a module: those under `if TYPE_CHECKING:`, or all others."""
+    """The imports of a module under `if TYPE_CHECKING:` (with `for_types`), or all others."""
     file = _file(module)
     assert file is not None
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     todo: list[tuple[ast.AST, bool]] = [(_tree(module), False)]
     while todo:
-        node, below = todo.pop()
-        below = below or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
-        todo += [(child, below) for child in ast.iter_child_nodes(node)]
-        if below != for_types:
+        node, is_typing = todo.pop()
+        is_typing |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        todo += [(child, is_typing) for child in ast.iter_child_nodes(node)]
+        if is_typing != for_types:
             continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
@@ -105,16 +102,16 @@ def _statements(module: str, *, for_types: bool) -> Iterator[tuple[str, str]]:
                 origin = ".".join([*above, *filter(None, [node.module])])
             yield from ((origin, alias.name) for alias in node.names)
         elif isinstance(node, ast.Attribute) and node.attr == "iter_modules":
-            # A package that imports whatever lies in its folder, as `kbench.kernels.functions`.
+            # Packages such as `kbench.kernels.functions` import every module of their folder.
             names = (path.stem for path in file.parent.glob("[!_]*.py"))
             yield from ((f"{module}.{name}", "") for name in names)
 
 
 @cache
 def _late_names(package: str) -> dict[str, str]:
-    """name -> module, of names that a package imports when they are first used.
+    """name -> module, for names that a package imports when they are first used.
 
-    Such a package states them in a table, or for the type checker.
+    Such names are in a dictionary of the package, or under `if TYPE_CHECKING:`.
     """
     names = {name: origin for origin, name in _statements(package, for_types=True)}
     for node in ast.walk(_tree(package)):
@@ -132,13 +129,13 @@ def _tree(module: str) -> ast.Module:
     assert file is not None
     try:
         return ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):  # the import of the module says so
+    except (SyntaxError, ValueError):  # the import of the module raises it again
         return ast.Module([], [])
 
 
 @cache
 def _folders(package: str) -> tuple[Path, ...]:
-    """Folders that hold a package or module of the top level, which is not imported."""
+    """The folders that contain a top-level package or module, found without its import."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -157,8 +154,8 @@ def _file(module: str) -> Path | None:
     if not all(word.isidentifier() for word in words):
         return None
     for folder in _folders(words[0]):
-        place = folder.joinpath(*words)
-        for path in (place / "__init__.py", place.with_suffix(".py")):
+        stem = folder.joinpath(*words)
+        for path in (stem / "__init__.py", stem.with_suffix(".py")):
             if path.is_file():
                 return path
     return None

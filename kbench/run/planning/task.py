@@ -1,4 +1,4 @@
-"""One run of a plan, and the message with which a worker executes it."""
+"""A run of a plan, and the task that a worker gets for it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any
 from kbench.run.planning.command import canonical
 from kbench.settings import Limits
 
-# What a kept model holds of its run.
+# Attributes of its run that a stored model holds.
 _ORIGIN = [
     *("key", "method", "dataset", "variant", "task", "seed", "params"),
     *("data_sha256", "command"),
@@ -16,12 +16,12 @@ _ORIGIN = [
 
 @dataclass(frozen=True)
 class Run:
-    """One run, fully resolved."""
+    """A run: a method with parameters on a data set with a seed."""
 
-    key: str  # hash of everything its outcome depends on
-    label: str  # name among the runs of its plan, for messages
+    key: str  # hash of everything on which the outcome depends
+    label: str  # name among the runs of the plan, for messages
     method: str
-    estimator: str  # its target, as in kbench.run.planning.registry
+    estimator: str  # the target, as in kbench.run.planning.registry
     dataset: str
     variant: str | None
     task: str  # binary, multiclass, regression or outlier
@@ -31,12 +31,12 @@ class Run:
     warmup: Mapping[str, Any]  # parameters that replace those of `params` in the warm-up
     dataset_config: Mapping[str, Any]
     limits: Limits
-    command: str  # a command line that reproduces it
+    command: str  # a command line that reproduces the run
     tuned: str | None = None  # the tuned file that set some of the parameters
     tuned_sha256: str | None = None
-    # Parameters along which a warm start re-uses the solution of the run before.
+    # Parameters along which a warm start re-uses the solution of the previous run.
     path: tuple[str, ...] = ()
-    experiment: str | None = None  # those of the command that ask for it, separated by commas
+    experiment: str | None = None  # experiments that contain the run, separated by commas
     method_version: int = 1  # rises when the results of the method change
 
     @property
@@ -45,37 +45,37 @@ class Run:
 
     @property
     def path_id(self) -> str | None:
-        """A text that runs have in common which differ only along the path; None without one."""
+        """A text that is equal for runs that differ only along the path; None without a path."""
         if not self.path or {"calibration", "metric"} & set(self.params):
             return None
-        rest = {key: value for key, value in self.params.items() if key not in self.path}
-        return canonical([self.method, rest, self.seed, self.dataset_config, self.threads])
+        other_params = {key: value for key, value in self.params.items() if key not in self.path}
+        return canonical([self.method, other_params, self.seed, self.dataset_config, self.threads])
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What is stored in a kept model of this run, for JSON."""
+        """Attributes for the stored model, as JSON types."""
         return {name: getattr(self, name) for name in _ORIGIN}
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run, or the runs of one regularisation path, for one worker; its data are prepared."""
+    """A run, or the runs of a regularisation path, for a worker; the data are prepared."""
 
     run: Run  # the first of the runs
     prepared: str  # folder of the prepared arrays
-    datasets_dir: str  # with `download`, for a machine that must prepare the data set itself
+    datasets_dir: str  # with `download`, for a machine that has to prepare the data set itself
     download: bool
-    metrics: tuple[str, ...] = ()  # scores beside those of the task
-    cpus: tuple[int, ...] | None = None  # CPUs that the worker is bound to
-    model: str | None = None  # file to keep the fitted model in
+    metrics: tuple[str, ...] = ()  # additional scores
+    cpus: tuple[int, ...] | None = None  # CPUs to which the worker is bound
+    model: str | None = None  # file for the fitted model
     scheduler: str | None = None  # address of a Dask cluster that trains the parts of the model
-    # If not empty, the `params` of several runs. One estimator is fitted to all of them in turn
-    # with `warm_start`, and their times are those of the steps.
+    # The `params` of each run of a regularisation path, or empty. One estimator is fitted with each
+    # of them in turn and with `warm_start`.
     path: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def holdout(self) -> Mapping[str, Any] | None:
-        """The part of the training rows that is held out and scored, of a trial of `tune`."""
+        """`dataset.holdout` of a trial of `kbench tune`; None for other runs."""
         return self.run.dataset_config.get("holdout")
 
     @property
@@ -84,7 +84,7 @@ class Task:
         return max(1, len(self.path))
 
     def steps(self) -> Iterator["Task"]:
-        """The task of each of its runs."""
+        """The task of each run."""
         if not self.path:
             yield self
         for params in self.path:

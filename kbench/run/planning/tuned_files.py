@@ -1,4 +1,4 @@
-"""Tuned files: the parameters that `kbench tune` found, and how they were found.
+"""Tuned files, which hold the parameters that `kbench tune` found and describe the search.
 
 `configs/tuned/<method>-<dataset>.yaml` is a config of group `tuned`, laid over the method's own:
 its keys are parameters of the method, and `meta.tuned` describes the search. Hydra applies the file
@@ -27,13 +27,13 @@ NONE = "tuned=none"
 class Tuned:
     """A tuned file."""
 
-    path: Path  # relative to the working directory if inside it
-    sha256: str  # of its bytes
-    params: Mapping[str, Any]  # of the method
+    path: Path  # relative to the working directory if the file is in it
+    sha256: str  # of the file's bytes
+    params: Mapping[str, Any]  # parameters of the method
     search: Mapping[str, Any]  # describes the search; empty if the file was written by hand
 
     def check(self, method: str, known: Iterable[str]) -> None:
-        """ConfigError for the first parameter that is not among the `known` keys of the method."""
+        """Raise ConfigError for the first parameter that is not in `known`, the method's keys."""
         known = [name for name in known if name not in registry.RESERVED]
         for name in self.params:
             if name not in known:
@@ -45,15 +45,15 @@ class Tuned:
     def notes(
         self, used: Iterable[str], estimator: str, data_sha256: str, variant: str | None
     ) -> list[str]:
-        """Lines for the user: what the file sets, and what has changed since it was written.
+        """Lines for the user: the parameters that the file sets, and changes since it was written.
 
-        used : parameters of the file that neither the command line nor a grid sets.
+        used : Parameters of the file that neither the command line nor a grid sets.
         """
         search = self.search
         words = " ".join(f"{name}={self.params[name]}" for name in used)
         lines = [f"{self.path}: {words}{_score_text(search)}"]
-        now = source_sha256(estimator)
-        if search.get("source_sha256", now) != now:
+        new = source_sha256(estimator)
+        if search.get("source_sha256", new) != new:
             lines.append(
                 f"warning: {self.path}: the method's source has changed since it was tuned"
             )
@@ -64,8 +64,8 @@ class Tuned:
                 f"leave the file out with {NONE}"
             )
         if search.get("variant", variant) != variant:
-            was, now = (form or "the plain form" for form in (search["variant"], variant))
-            lines.append(f"warning: {self.path}: tuned on {was} of the data set, used on {now}")
+            old, new = (form or "the plain form" for form in (search["variant"], variant))
+            lines.append(f"warning: {self.path}: tuned on {old} of the data set, used on {new}")
         return lines
 
 
@@ -78,7 +78,7 @@ def _score_text(search: Mapping[str, Any]) -> str:
 
 
 def tuned_name(method: str, dataset: str, suffix: str | None) -> str:
-    """Name of the tuned file of a method and a data set, alone or in the set `suffix`."""
+    """Name of the tuned file of a method and a data set, in the set `suffix` if it is not None."""
     return "-".join([method, dataset, *([suffix] if suffix else [])])
 
 
@@ -90,20 +90,20 @@ def set_of(recipe: Mapping[str, Any]) -> str | None:
     return suffix
 
 
-def tuned_by(suffix: str | None, method: str, dataset: str, chosen: Sequence[str]) -> list[str]:
-    """The override that applies the file of a set of tuned files.
+def tuned_by(suffix: str | None, method: str, dataset: str, overrides: Sequence[str]) -> list[str]:
+    """The override that applies the pair's file in the set of tuned files `suffix`.
 
-    Empty if the set has no such file, or if the overrides `chosen` name a tuned file.
+    Empty if the set has no such file, or if the overrides name a tuned file.
 
-    Raises ConfigError: there is no file of that set at all.
+    Raises ConfigError: the set has no files.
     """
-    if suffix is None or any(_is_tuned(text) for text in chosen):
+    if suffix is None or any(_is_tuned(text) for text in overrides):
         return []
-    known = options("tuned")
+    files = options("tuned")
     name = tuned_name(method, dataset, suffix)
-    if name in known:
+    if name in files:
         return [f"tuned={hydra_value(name)}"]
-    if not any(other.endswith(f"-{suffix}") for other in known):
+    if not any(other.endswith(f"-{suffix}") for other in files):
         raise ConfigError(
             f"plan.tuned is {suffix!r}, and no file of configs/tuned is called METHOD-DATASET-"
             f"{suffix}; `kbench tune experiment=...` writes them, {NONE} uses none"
@@ -111,41 +111,41 @@ def tuned_by(suffix: str | None, method: str, dataset: str, chosen: Sequence[str
     return []
 
 
-def tuned_of_own_file(method: str, path: Any, chosen: Sequence[str]) -> list[str]:
+def tuned_of_own_file(method: str, path: Any, overrides: Sequence[str]) -> list[str]:
     """The override that applies the tuned file of a user's own file; `tuned=none` if there is none.
 
-    `path` : of the data set. Empty if the overrides `chosen` name a tuned file.
+    Empty if the overrides name a tuned file. path : `path` of the data set.
     """
     from kbench.data.configs.own_file import own_name
 
-    known = options("tuned")
-    if not path or not known or any(_is_tuned(text) for text in chosen):
+    files = options("tuned")
+    if not path or not files or any(_is_tuned(text) for text in overrides):
         return []
     name = tuned_name(method, own_name(str(path)), None)
-    return [f"tuned={hydra_value(name)}" if name in known else NONE]
+    return [f"tuned={hydra_value(name)}" if name in files else NONE]
 
 
 def _is_tuned(text: str) -> bool:
     return text.lstrip("+~").partition("=")[0] == "tuned"
 
 
-def find_tuned(method: str, dataset: str, chosen: Sequence[str]) -> Tuned | None:
+def find_tuned(method: str, dataset: str, overrides: Sequence[str]) -> Tuned | None:
     """The tuned file that a composition with these names and overrides applies.
 
     Raises ConfigError: the overrides name a tuned file that does not exist, or the file is not a
     mapping.
     """
-    named = [text for text in chosen if _is_tuned(text)]
-    if not named:
+    tuned_words = [text for text in overrides if _is_tuned(text)]
+    if not tuned_words:
         path = options("tuned").get(f"{method}-{dataset}")
-    elif named[-1].startswith("~") or named[-1] == NONE:
+    elif tuned_words[-1].startswith("~") or tuned_words[-1] == NONE:
         return None
     else:
-        path = require_option("tuned", unquoted(named[-1].partition("=")[2]))
+        path = require_option("tuned", unquoted(tuned_words[-1].partition("=")[2]))
     if path is None:
         return None
-    held = read_yaml(path)
-    meta = held.get("meta") or {}
+    content = read_yaml(path)
+    meta = content.get("meta") or {}
     search = meta.get("tuned") if isinstance(meta, Mapping) else None
     if not isinstance(search or {}, Mapping):
         raise ConfigError(f"{path}: meta.tuned is {search!r}, should be a mapping")
@@ -154,7 +154,7 @@ def find_tuned(method: str, dataset: str, chosen: Sequence[str]) -> Tuned | None
         if value is not None and not isinstance(value, (int, float)):
             raise ConfigError(f"{path}: meta.tuned.{name} is {value!r}, should be a number")
     relative = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    params = {k: v for k, v in held.items() if k not in registry.RESERVED}
+    params = {k: v for k, v in content.items() if k not in registry.RESERVED}
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     return Tuned(relative, sha256, params, search or {})
 
@@ -173,14 +173,14 @@ def write_tuned(
     from kbench.files import atomic_file
 
     path = Path("configs", "tuned", f"{tuned_name(method, dataset, suffix)}.yaml")
-    held = json.loads(json.dumps({**params, "meta": {"tuned": search}}))  # plain types only
+    content = json.loads(json.dumps({**params, "meta": {"tuned": search}}))  # for plain types
     text = (
         "# @package method\n"
         f"# Written by `{' '.join(command.split())}`,\n"
         f"# {users(method, dataset, suffix)};\n"
         f"# the command line wins over it, {NONE} leaves it out.\n"
     )
-    text += yaml.safe_dump(held, sort_keys=False, allow_unicode=True, width=100)
+    text += yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
     with atomic_file(path) as file:
         file.write(text.encode())
     return path
