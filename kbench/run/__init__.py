@@ -1,1 +1,1 @@
-"""The way of a run: plan, runner, guarded worker, row."""
+"""Plan runs, do them in guarded workers, and store their rows."""

@@ -1,10 +1,10 @@
-"""Scores that `metrics=[NAME, ...]` adds to the rows of a command, beside those of `metrics.py`,
-and those of quantiles, which the rows of every estimator of a quantile have.
+"""Scores of rows beside those of `metrics.py`: scores that `metrics=[NAME, ...]` adds, and scores
+of estimators that predict a quantile.
 
-A name is one of `NAMED`, `top_K_accuracy` or `pinball_loss_Q`, a scorer of scikit-learn (also those
-whose values are negated), or `package.module:function` of (y_true, y_pred), which is imported in
-the worker. scikit-learn computes everything that it has. Targets and predictions of regressors are
-in the unit of the target, the classes of a binary problem are -1 and +1, and others 0, 1, ...
+A name is one of `NAMED`, `top_K_accuracy`, `pinball_loss_Q`, a scorer of scikit-learn, or
+`package.module:function` of (y_true, y_pred), which is imported in the worker. scikit-learn
+computes every score that it has. Targets and predictions of regressors are in the unit of the
+target. Classes are -1 and +1 in a binary problem, otherwise 0, 1, ...
 """
 
 import contextlib
@@ -24,17 +24,17 @@ from kbench.run.results import metrics
 from kbench.run.results.metrics import METRICS, Array
 from kbench.run.results.user_functions import load_function
 
-# Characters of an exception in the message of a row. Set by hand.
+# Characters of an exception in the message of a row, which should stay short. Set by hand.
 _MESSAGE_CHARS = 200
 
 
 class AbsentError(Exception):
-    """The text of the exception gives the reason why a run has no such score."""
+    """A run has no such score; the text of the exception gives the reason."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a fitted estimator says of the test rows; y and labels in the unit of the target."""
+    """Test rows and their predictions by a fitted estimator; y and labels in the target's unit."""
 
     task: str
     estimator: Any
@@ -48,7 +48,7 @@ class Predicted:
 
     @functools.cached_property
     def probabilities(self) -> Array:
-        """(n, n_classes) float64; an AbsentError without them."""
+        """(n, n_classes) float64; raises AbsentError if the estimator has no probabilities."""
         if not hasattr(self.estimator, "predict_proba"):
             raise AbsentError(
                 f"{type(self.estimator).__name__} has no probabilities; "
@@ -58,7 +58,7 @@ class Predicted:
 
     @functools.cached_property
     def decisions(self) -> Array:
-        """(n,) of two classes, (n, n_classes) of more; an AbsentError without them."""
+        """(n,) for two classes, (n, n_classes) for more; raises AbsentError if there are none."""
         scores = metrics.class_scores(self.estimator, self.X)
         if scores is None:
             raise AbsentError(f"{type(self.estimator).__name__} has no scores of classes")
@@ -66,7 +66,7 @@ class Predicted:
 
     @property
     def quantile(self) -> float:
-        """The quantile that the estimator says it predicts; an AbsentError without one."""
+        """The quantile that the estimator predicts; raises AbsentError if it has none."""
         quantile = _declared_quantile(self.estimator)
         if isinstance(quantile, bool) or not isinstance(quantile, Real):
             raise AbsentError(
@@ -77,21 +77,21 @@ class Predicted:
 
 
 def _declared_quantile(estimator: Any) -> Any:
-    """The quantile that an estimator's parameters name, or one of its steps' or inner estimators'.
+    """The quantile in the parameters of an estimator, of its steps or of its inner estimators.
 
-    By scikit-learn's conventions: it is the parameter `quantile`, or else `alpha`, and where there
-    is a parameter `loss`, `strategy` or `objective` beside it, that has to be "quantile".
+    By scikit-learn's conventions the quantile is the parameter `quantile` or `alpha`. If the same
+    object has a parameter `loss`, `strategy` or `objective`, its value has to be "quantile".
     """
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     for name in params:
-        before = name.removesuffix(name.rpartition("__")[2])
-        kinds = [params.get(before + kind) for kind in ("loss", "strategy", "objective")]
-        chosen = "quantile" in kinds
-        wanted = ("quantile", "alpha") if chosen else ("quantile",)
-        if chosen or not any(isinstance(kind, str) for kind in kinds):
-            for parameter in wanted:
-                if params.get(before + parameter) is not None:
-                    return params[before + parameter]
+        prefix = name.removesuffix(name.rpartition("__")[2])
+        kinds = [params.get(prefix + kind) for kind in ("loss", "strategy", "objective")]
+        is_quantile = "quantile" in kinds
+        names = ("quantile", "alpha") if is_quantile else ("quantile",)
+        if is_quantile or not any(isinstance(kind, str) for kind in kinds):
+            for parameter in names:
+                if params.get(prefix + parameter) is not None:
+                    return params[prefix + parameter]
     return None
 
 
@@ -106,7 +106,7 @@ def _brier_score(p: Predicted) -> float:
 
     if len(p.classes) == 2:
         return float(brier_score_loss(p.y, p.probabilities[:, 1], pos_label=p.classes[1]))
-    # scikit-learn has it of several classes from version 1.7 on.
+    # scikit-learn before 1.7 lacks the Brier score of more than two classes.
     return float(np.mean(np.sum((p.probabilities - (p.y[:, None] == p.classes)) ** 2, axis=1)))
 
 
@@ -114,8 +114,8 @@ def _calibration_error(p: Predicted) -> float:
     curves = metrics.reliability(p.y, p.probabilities, p.classes)
     if not curves:
         raise AbsentError("the probabilities are not finite")
-    right, fraction = (np.asarray(curve["value"]) for curve in curves)
-    return float(np.sum(fraction * np.abs(right - curves[0]["x"])))
+    accuracy, fraction = (np.asarray(curve["value"]) for curve in curves)
+    return float(np.sum(fraction * np.abs(accuracy - curves[0]["x"])))
 
 
 def _mape(p: Predicted) -> float:
@@ -150,11 +150,11 @@ def _top_accuracy(p: Predicted, k: int) -> float:
 
 @dataclass(frozen=True)
 class AddedScore:
-    """A score by its name in `metrics=[...]`, or that of a column."""
+    """A score that `metrics=[...]` names, or one of `QUANTILE`."""
 
     name: str
-    direction: Literal["max", "min", ""]  # "" where no value is better than another
-    of_classes: bool | None  # for classifiers alone, or for regressors alone; None is for both
+    direction: Literal["max", "min", ""]  # "" if no value is better than another
+    of_classes: bool | None  # True: for classifiers, False: for regressors, None: for both
     function: Callable[[Predicted], float]
 
 
@@ -169,13 +169,13 @@ NAMED = {
     )
 }
 
-# Columns of the rows whose estimator predicts a quantile, at that quantile.
+# Columns of rows whose estimator predicts a quantile.
 QUANTILE = (
     AddedScore("pinball", "min", False, _pinball_loss),
     AddedScore("coverage", "", False, _coverage),
 )
 
-# Scores that every row of their task has, or of their kind of estimator.
+# Scores that are columns, which rows have without `metrics=[...]`.
 COLUMNS = frozenset(
     [
         *(spec.name for task in METRICS.values() for spec in task),
@@ -187,8 +187,8 @@ COLUMNS = frozenset(
 def added_score(name: str) -> AddedScore:
     """The score of a name; nothing is imported until its function is called.
 
-    Larger values of scikit-learn's scorers are better, and so are those of a user's own function,
-    unless its name ends as scikit-learn's names of losses do: _loss, _error or _deviance.
+    Larger values of a scorer are better. Larger values of a user's own function are also better,
+    unless its name ends in _loss, _error or _deviance, as scikit-learn's names of losses do.
 
     Raises ConfigError: the name has none of the forms.
     """
@@ -216,12 +216,12 @@ def _unknown(name: str, hint: str = "") -> ConfigError:
 
 
 def new_scores(names: Iterable[str]) -> list[AddedScore]:
-    """The scores of `metrics`, without those that rows have anyway."""
+    """The scores of `metrics` that are not columns."""
     return [added_score(name) for name in dict.fromkeys(names) if name not in COLUMNS]
 
 
 def check(names: Iterable[str]) -> str | None:
-    """What is wrong with the first wrong name of `metrics`; imports what they name."""
+    """The error of the first wrong name of `metrics`, or None; imports the functions."""
     for score in new_scores(names):
         try:
             if ":" in score.name:
@@ -234,7 +234,7 @@ def check(names: Iterable[str]) -> str | None:
 
 
 def of_quantile(p: Predicted) -> dict[str, float]:
-    """The columns `QUANTILE`; none of an estimator that predicts no quantile."""
+    """The columns `QUANTILE`; empty for an estimator that predicts no quantile."""
     with contextlib.suppress(AbsentError):
         if p.task == "regression" and p.quantile is not None:
             return {score.name: score.function(p) for score in QUANTILE}
@@ -247,18 +247,19 @@ def _wrong_task(task: str) -> str:
 
 
 def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None], list[str]]:
-    """The added scores of a run by their names, None where one cannot be had, with the reasons."""
+    """The added scores of a run by name, None for an absent one, and the reasons for these."""
     values: dict[str, float | None] = {}
     reasons: dict[str, list[str]] = {}
-    own = {spec.name for spec in (*METRICS[p.task], *(QUANTILE if p.task == "regression" else ()))}
-    if others := [name for name in dict.fromkeys(names) if name in COLUMNS - own]:
-        reasons[_wrong_task(p.task)] = others
+    quantile = QUANTILE if p.task == "regression" else ()
+    task_scores = {spec.name for spec in (*METRICS[p.task], *quantile)}
+    if other_tasks := [name for name in dict.fromkeys(names) if name in COLUMNS - task_scores]:
+        reasons[_wrong_task(p.task)] = other_tasks
     for score in new_scores(names):
         values[score.name] = None
         classifies = p.task in ("binary", "multiclass")
-        known = p.task != "outlier" and score.of_classes == classifies
+        fits_task = p.task != "outlier" and score.of_classes == classifies
         try:
-            if score.of_classes is not None and not known:
+            if score.of_classes is not None and not fits_task:
                 raise AbsentError(_wrong_task(p.task))
             value = score.function(p)
             if not math.isfinite(value):
@@ -276,9 +277,9 @@ def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None
 def _scorer(name: str) -> Any:
     from sklearn.metrics import get_scorer, get_scorer_names
 
-    known = get_scorer_names()
-    if name not in known:
-        raise _unknown(name, nearest(name, [*known, *NAMED, *COLUMNS]))
+    names = get_scorer_names()
+    if name not in names:
+        raise _unknown(name, nearest(name, [*names, *NAMED, *COLUMNS]))
     return get_scorer(name)
 
 
@@ -287,10 +288,7 @@ def _of_function(name: str, p: Predicted) -> float:
 
 
 def _of_scorer(name: str, p: Predicted) -> float:
-    """The value of a scorer, which gets the predictions that were made already.
-
-    They are in the unit of the target, which those of the estimator need not be.
-    """
+    """The value of a scorer for the predictions in `p`, which are in the unit of the target."""
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
     def predict(self: Any, X: Any) -> Array:

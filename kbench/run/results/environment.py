@@ -1,8 +1,8 @@
-"""Describes the machine and the software versions on which a run was timed.
+"""Describe the machine and the software versions on which a run was timed.
 
-Times are compared only within one environment. Its id covers everything that changes the speed of
-code. It does not depend on the host's name, on kbench itself (rows have its version and commit) or
-on anything that changes from run to run. Versions are read from metadata, without an import.
+Times are compared only within one environment. The id of an environment covers everything that
+changes the speed of code. The id does not depend on the host's name, on kbench's version and commit
+(which rows have), or on anything that changes from run to run. Versions are read from metadata.
 """
 
 import contextlib
@@ -25,16 +25,16 @@ _PACKAGES = (
     *("scikit-learn-intelex", "torch"),
 )
 
-# Variables of the shell that make Python or compiled code slower: these, and all of numba's but
-# those of `_HARMLESS`. OpenBLAS's variables are left out: machines set them for all commands alike.
+# Environment variables that make Python or compiled code slower, beside all of numba's except
+# `_HARMLESS`. OpenBLAS's variables do not count, because a machine sets them for all commands.
 _COSTLY = ("PYTHONDEVMODE", "PYTHONMALLOC", "PYTHONTRACEMALLOC", "MALLOC_PERTURB_")
 _HARMLESS = frozenset(
     f"NUMBA_{name}"
     for name in ("CACHE_DIR", "NUM_THREADS", "THREADING_LAYER", "COLOR_SCHEME", "DEBUG_CACHE")
 )
 
-# Parts of the description that do not change the id, so that a security update of the operating
-# system's kernel does not start a new environment.
+# Parts of the description that do not change the id: a security update of the operating system's
+# kernel does not make a new environment.
 _NOT_IN_ID = ("kernel",)
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -59,14 +59,14 @@ def describe() -> dict[str, Any]:
         "kernel": platform.release(),
         "machine": platform.machine(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "blas": _numpy_blas(),  # what NumPy was built with
+        "blas": _numpy_blas(),  # the BLAS with which NumPy was built
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         **({"variables": variables} if variables else {}),
     }
 
 
 def environment_id(env: Mapping[str, Any]) -> str:
-    """Eight hexadecimal digits that stand for `env`, as `describe` returns it."""
+    """The id, of eight hexadecimal digits, of an environment `env` from `describe`."""
     stable = {name: value for name, value in env.items() if name not in _NOT_IN_ID}
     text = json.dumps(stable, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -74,7 +74,7 @@ def environment_id(env: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The machine and the code of a run: see `describe` and `source_state`."""
+    """The machine and the code of a run, from `describe` and `source_state`."""
 
     environment: Mapping[str, Any]
     version: str
@@ -93,10 +93,10 @@ def provenance() -> Provenance:
 
 
 def source_state(root: Path = _ROOT) -> tuple[str, str | None, bool | None]:
-    """kbench's version, the commit it runs from, and whether the code differs from that commit.
+    """kbench's version, its commit, and whether the code differs from the commit.
 
-    Commit and state are None unless `root` is the top of a git checkout and git is installed. Only
-    code and configs count as a difference, because every run changes the results.
+    The last two are None unless `root` is the top of a git checkout and git is installed. Only
+    differences of code and configs count, because every run changes the results.
     """
     from kbench import __version__
 
@@ -110,7 +110,7 @@ def source_state(root: Path = _ROOT) -> tuple[str, str | None, bool | None]:
 
 
 def _cpuinfo(names: str) -> str:
-    """The first value of the kernel's description of processors that has one of the names."""
+    """The first value in /proc/cpuinfo whose name matches `names`; empty without one."""
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text()
         if match := re.search(rf"^(?:{names})[ \t]*:[ \t]*(\S.*)$", text, re.M):
@@ -143,7 +143,7 @@ def _os_name() -> str:
 
 
 def _numpy_blas() -> str | None:
-    """Name and version from the build record inside the NumPy package, read as text."""
+    """Name and version of BLAS in NumPy's build record, which is read without an import."""
     spec = importlib.util.find_spec("numpy")
     if spec is None or spec.origin is None:
         return None
@@ -162,7 +162,7 @@ def _version(package: str) -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """Standard output of `command`, or None if it is absent, fails or takes ten seconds."""
+    """Standard output of `command`; None if it is absent, fails or takes over 10 s (a guard)."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Writes the Parquet files of a folder, and reads them while others write to it and merge it."""
+"""Write Parquet files of a folder, and read them while other processes write and merge files."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from kbench.files import atomic_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Prefix of a file that `merge` has renamed but not deleted yet; see `kbench.run.results.merge`.
+# Prefix of a file that `kbench.run.results.merge` has renamed and not yet deleted.
 CLAIMED = ".claimed-"
 # Prefix of a file that holds rows of many runs.
 MERGED = "merged-"
@@ -32,7 +32,7 @@ class ParquetFile:
 
 @dataclass(frozen=True)
 class FolderContent:
-    """The files that were read, and one line for each that could not be."""
+    """The files that were read, and a line for each file that could not be read."""
 
     files: list[ParquetFile]
     skipped: list[str]
@@ -45,18 +45,18 @@ def read_parquet_files(
 ) -> FolderContent:
     """Read every Parquet file of `folder` without its sub-folders; an absent folder is empty.
 
-    A merge writes rows to a new file before it deletes the old ones. Names are therefore listed
-    again after reading, until there is no new one. No row is missed, but a row may occur twice.
+    A merge writes rows to a new file before it deletes the old files. Names are therefore listed
+    again after reading, until there is no new name. No row is missed, but a row may occur twice.
 
-    columns : a column that a file lacks is omitted. wanted : whether a file of this name is read.
+    columns : Names of columns; a file may lack some. wanted : Whether a file of a name is read.
     """
     files: list[ParquetFile] = []
     skipped: list[str] = []
-    seen: set[str] = set()
-    while fresh := {name for name in _names(folder) - seen if wanted(name)}:
-        for name in sorted(fresh):
+    read_names: set[str] = set()
+    while new_names := {name for name in _names(folder) - read_names if wanted(name)}:
+        for name in sorted(new_names):
             _read(folder / name, columns, files, skipped)
-        seen |= fresh
+        read_names |= new_names
     return FolderContent(files, skipped)
 
 
@@ -81,7 +81,7 @@ def _read(
     import pyarrow.parquet as pq
 
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for ever
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe could wait for ever
             skipped.append(f"{path}: skipped, not a regular file")
             return
         content = path.read_bytes()
@@ -93,8 +93,8 @@ def _read(
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         names = tuple(file.schema_arrow.names)
-        wanted = None if columns is None else [name for name in columns if name in names]
-        table = file.read(columns=wanted, use_threads=False)
+        present = None if columns is None else [name for name in columns if name in names]
+        table = file.read(columns=present, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as exc:
         skipped.append(f"{path}: skipped, not a readable Parquet file ({first_line(exc)})")
         return
@@ -102,7 +102,7 @@ def _read(
 
 
 def write_parquet(table: "pa.Table", path: Path) -> None:
-    """Write a file of rows or curves, whole or not at all."""
+    """Write a file of rows or curves, atomically."""
     import pyarrow.parquet as pq
 
     with atomic_file(path) as file:
@@ -110,7 +110,7 @@ def write_parquet(table: "pa.Table", path: Path) -> None:
 
 
 def write_merged(table: "pa.Table", folder: Path) -> Path:
-    """Write rows of many runs to a file of a new name."""
+    """Write rows of many runs to a file with a new name."""
     path = folder / f"{MERGED}{os.urandom(6).hex()}.parquet"
     write_parquet(table, path)
     return path

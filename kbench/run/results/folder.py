@@ -1,24 +1,23 @@
-"""The results folder: one Parquet file per run, written whole or not at all.
+"""The results folder: one Parquet file per run, which is written completely or not at all.
 
-Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names with `_` and `.`):
+`pandas.read_parquet(folder)` reads the user's rows, as Arrow ignores names with `_` and `.`:
 
     <key>-<environment>-<threads>.parquet   the row of a run's first attempt
-    <key>-<environment>-<threads>-<n>.parquet   and of its n-th one, n > 1
+    <key>-<environment>-<threads>-<n>.parquet   the row of its n-th attempt, n > 1
     merged-<hex>.parquet                    rows that `merge` compacted
-    0-columns/columns.parquet               no rows, all columns: programs that take the columns of
-                                            the first file find those that older rows lack
+    0-columns/columns.parquet               no rows, but all columns, for programs that take the
+                                            columns of the first file
     _curves/ _environments/ _logs/          parts of a row that are not scalars
-    _models/<key>.npz                       fitted models of runs with keep_model=true, of the last
-                                            attempt
-    _reference/                             rows that come with kbench; never written. A folder
-                                            without them has those of the package or its clone
+    _models/<key>.npz                       fitted model of a run's last attempt (keep_model=true)
+    _reference/                             rows that come with kbench; never written. If it is
+                                            absent, the rows in kbench's package or clone are read
     _tune/                                  results folder of the trials of `kbench tune`, which
                                             are scored on held-out training rows
     .<name>.<hex>.tmp                       file that is being written
 
 Many processes and machines may write to one folder at the same time: a file is complete before it
-gets its name, and two different runs never have the same name. `ResultsFolder.warnings` names files
-that are damaged or hold no rows of kbench; they are not changed.
+gets its name, and two different runs never have the same name. Files that are damaged or hold no
+rows of kbench are not changed; `ResultsFolder.warnings` names them.
 """
 
 import contextlib
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 MODELS = "_models"
 TRIALS = "_tune"
-# Sorts before the names of all files of rows, which begin with a key or a word.
+# The digit sorts before the names of all files of rows, which begin with a key or a word.
 COLUMNS = "0-columns/columns.parquet"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
@@ -58,7 +57,7 @@ class Curve(TypedDict):
     """One curve of a run, such as the objective against seconds."""
 
     curve: str  # name of the ordinate
-    x_name: str  # of the abscissa
+    x_name: str  # name of the abscissa
     x: Sequence[float]
     value: Sequence[float]
 
@@ -84,31 +83,31 @@ class ResultsFolder:
     @property
     def _reference(self) -> Path:
         """Folder of the rows that come with kbench."""
-        places = (self.path / "_reference", *_REFERENCE)
-        return next(filter(Path.is_dir, places), places[0])
+        candidates = (self.path / "_reference", *_REFERENCE)
+        return next(filter(Path.is_dir, candidates), candidates[0])
 
     @property
     def has_reference(self) -> bool:
-        """Whether rows that come with kbench are at hand."""
+        """Whether there are rows that come with kbench."""
         return self._reference.is_dir()
 
     def write(self, row: Mapping[str, Any], curves: Sequence[Curve] = ()) -> Path:
         """Store the row of one attempt, replacing an earlier row and curves of the same attempt.
 
-        row : column -> value, as `rows.to_table` takes them. Where an earlier attempt began at the
-        same time or later, because the clock went back, `started_at` is set one microsecond after
-        it: the attempt that began last is the newest.
+        row : column -> value, as `rows.to_table` takes them. If the clock went back and an earlier
+        attempt has the same start or a later one, `started_at` is set one microsecond after that
+        start, because readers take the attempt with the latest start for the newest.
 
         Returns the row's file.
 
-        Raises ValueError, TypeError: as `rows.to_table`, or a curve has points without values.
+        Raises ValueError, TypeError: as in `rows.to_table`, or a curve has points without values.
         Raises KbenchError: a file cannot be written.
         """
         table = rows.to_table(row)
         run = row["key"], row["environment"], int(row["threads"])
         name = file_name(*run, row.get("attempt") or 1)
         earlier = None
-        with contextlib.suppress(ConfigError):  # writing will name what is wrong with the folder
+        with contextlib.suppress(ConfigError):  # the write below raises an error about the folder
             earlier = (self.latest(*run) or {}).get("started_at")
         if earlier is not None and earlier >= (row.get("started_at") or _OLDEST):
             later = earlier + timedelta(microseconds=1)
@@ -126,7 +125,7 @@ class ResultsFolder:
         return self.path / name
 
     def _write_columns(self) -> None:
-        """Write the file of all columns, unless it is there with at least those of this version."""
+        """Write the file of all columns, unless it exists and has every column of this version."""
         if self._has_columns:
             return
         import pyarrow as pa
@@ -151,7 +150,7 @@ class ResultsFolder:
         return path
 
     def store_environment(self, env: Mapping[str, Any]) -> str:
-        """Store the description of an environment unless it is there; return its id."""
+        """Store the description of an environment unless it is stored; return its id."""
         name = environment_id(env)
         path = self.path / "_environments" / f"{name}.json"
         if not path.exists():
@@ -173,44 +172,43 @@ class ResultsFolder:
     def finished(self, environment: str | None, threads: int) -> dict[str, dict[str, Any]]:
         """Outcomes of the user's own runs in an environment (None: any) with a thread count.
 
-        Returns key -> `_OUTCOME` of the newest attempt.
-
-        About 0.4 ms per file: 10 ms for 10,000 rows in a merged file, 4 s for 10,000 files.
+        Returns key -> `_OUTCOME` of the newest attempt. Reads every file, so merged rows are
+        faster.
         """
         import pyarrow.compute as pc
 
         table = self._read_rows(self.path, _KEYED_ATTEMPT)
-        wanted = pc.equal(table["threads"], threads)
+        mask = pc.equal(table["threads"], threads)
         if environment is not None:
-            wanted = pc.and_(wanted, pc.equal(table["environment"], environment))
-        newest = rows.newest(table.filter(wanted)).sort_by("started_at")
+            mask = pc.and_(mask, pc.equal(table["environment"], environment))
+        newest = rows.newest(table.filter(mask)).sort_by("started_at")
         newest = newest.select(["key", *_OUTCOME])
         return {row.pop("key"): row for row in newest.to_pylist(maps_as_pydicts="strict")}
 
     def measured(self, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """These columns of every attempt that is ok, own rows and those that come with kbench."""
+        """These columns of every attempt with status ok, of the user's and the reference rows."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        asked = [*dict.fromkeys([*rows.RUN, "status", *columns])]
+        names = [*dict.fromkeys([*rows.RUN, "status", *columns])]
         table = pa.concat_tables(
-            [self._read_rows(folder, asked) for folder in (self.path, self._reference)]
+            [self._read_rows(folder, names) for folder in (self.path, self._reference)]
         )
         return table.filter(pc.equal(table["status"], "ok")).to_pylist()
 
     def latest(self, key: str, environment: str | None, threads: int) -> dict[str, Any] | None:
-        """As `finished`, for one run, with "attempt" and "started_at"; None if it has no row.
+        """Outcome, "attempt" and "started_at" of a run's newest attempt; None if it has no row.
 
-        Reads the run's own files, and files of merged rows that appeared since the last call.
+        Reads the run's files, and files of merged rows that appeared since the last call.
         """
         prefix = f"{key}-"
 
-        def wanted(name: str) -> bool:
-            merged = name.startswith((MERGED, CLAIMED)) and name not in self._merges_read
-            return merged or name.startswith(prefix)
+        def is_needed(name: str) -> bool:
+            is_merged = name.startswith((MERGED, CLAIMED)) and name not in self._merges_read
+            return is_merged or name.startswith(prefix)
 
         attempts = []
-        for file in read_parquet_files(self.path, _KEYED_ATTEMPT, wanted).files:
+        for file in read_parquet_files(self.path, _KEYED_ATTEMPT, is_needed).files:
             read: list[dict[str, Any]] = []
             with contextlib.suppress(rows.ForeignFileError):
                 table = rows.conform(file.table, _KEYED_ATTEMPT)
@@ -231,7 +229,7 @@ class ResultsFolder:
     def next_attempt(self, key: str, environment: str, threads: int) -> int:
         """The number of a run's next attempt.
 
-        An attempt that was interrupted, or could not begin, is repeated under its own number.
+        An attempt that was interrupted or could not begin does not count: its number is used again.
         """
         last = self.latest(key, environment, threads)
         if last is None:
@@ -239,11 +237,11 @@ class ResultsFolder:
         return int(last["attempt"]) + (last["status"] not in rows.WITHOUT_OUTCOME)
 
     def read(self, *, reference: bool = False) -> "pd.DataFrame":
-        """The own rows of all attempts, and with `reference` those that come with kbench.
+        """The user's rows of all attempts, and with `reference` also the rows of kbench.
 
-        Returns the columns of `schema()` and `origin` ("own" or "reference"), in no particular
-        order. Integer and boolean columns are pandas' nullable ones, `phases` and `scores` hold
-        dicts.
+        Returns the columns of `schema()` and `origin` ("own" or "reference"); the order of rows is
+        not defined. Integer and boolean columns have pandas' nullable types, and `phases` and
+        `scores` hold dicts.
         """
         import pandas as pd
         import pyarrow as pa
@@ -253,7 +251,7 @@ class ResultsFolder:
         return table.to_pandas(maps_as_pydicts="strict", types_mapper=nullable.get)
 
     def read_curves(self, *, reference: bool = False) -> "pd.DataFrame":
-        """All curves as a long table, of each run those of its newest attempt that has some.
+        """A long table with the curves of each run's newest attempt that has curves.
 
         Curves of a reference row are omitted if the user has a row of the same run.
         """
@@ -267,10 +265,10 @@ class ResultsFolder:
         warnings = self.warnings
         user_curves = self._read_curves(self.path)
         self.warnings = warnings + self.warnings
-        kept = ~pd.MultiIndex.from_frame(shipped[identity]).isin(
+        not_replaced = ~pd.MultiIndex.from_frame(shipped[identity]).isin(
             pd.MultiIndex.from_frame(replaced[identity])
         )
-        return pd.concat([shipped[kept], user_curves], ignore_index=True)
+        return pd.concat([shipped[not_replaced], user_curves], ignore_index=True)
 
     def _read_curves(self, folder: Path) -> "pd.DataFrame":
         import pyarrow as pa
@@ -282,15 +280,15 @@ class ResultsFolder:
         names = {name for _, name in newest.values()}
         content = read_parquet_files(folder / "_curves", wanted=names.__contains__)
         self.warnings = content.skipped
-        known = [file.table for file in content.files if file.table.schema.equals(curve_schema())]
-        return pa.concat_tables([curve_schema().empty_table(), *known]).to_pandas()
+        tables = [file.table for file in content.files if file.table.schema.equals(curve_schema())]
+        return pa.concat_tables([curve_schema().empty_table(), *tables]).to_pandas()
 
     def row(self, key_prefix: str) -> dict[str, Any]:
-        """The newest row, own, reference or trial, whose key begins with `key_prefix`.
+        """The newest row (own, reference or trial) whose key begins with `key_prefix`.
 
-        Returns column -> Python value (None where null), and `origin`.
+        Returns column -> Python value (None for null), and `origin`.
 
-        Raises ConfigError: no key begins with it, or several do.
+        Raises ConfigError: no key or several keys begin with `key_prefix`.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -302,9 +300,9 @@ class ResultsFolder:
         if not keys:
             raise ConfigError(f"{self.path}: no row's key begins with {key_prefix!r}")
         if len(keys) > 1:
-            shown = ", ".join(key[:12] for key in keys[:5]) + (", ..." if len(keys) > 5 else "")
+            prefixes = ", ".join(key[:12] for key in keys[:5]) + (", ..." if len(keys) > 5 else "")
             raise ConfigError(
-                f"{len(keys)} keys begin with {key_prefix!r}: {shown}; give more of it"
+                f"{len(keys)} keys begin with {key_prefix!r}: {prefixes}; give more of it"
             )
         order = pc.sort_indices(table, [("started_at", "descending")])
         return table.take(order[:1]).to_pylist(maps_as_pydicts="strict")[0]
@@ -338,8 +336,8 @@ class ResultsFolder:
             finish(folder)
         content = read_parquet_files(folder, columns)
         self.warnings = content.skipped
-        wanted = schema() if columns is None else pa.schema([schema().field(c) for c in columns])
-        tables = [wanted.empty_table()]
+        target = schema() if columns is None else pa.schema([schema().field(c) for c in columns])
+        tables = [target.empty_table()]
         for file in content.files:
             try:
                 tables.append(rows.conform(file.table, columns))
@@ -354,7 +352,7 @@ def file_name(key: str, environment: str, threads: int, attempt: int) -> str:
 
 
 def _run_and_attempt(name: str) -> tuple[str, int]:
-    """The name without the number of the attempt, and that number."""
+    """The name of a file without the number of the attempt, and the number of the attempt."""
     match = re.fullmatch(r"(.+-.+-\d+)-(\d+)\.parquet", name)
     return (match[1], int(match[2])) if match else (name.removesuffix(".parquet"), 1)
 

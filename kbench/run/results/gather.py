@@ -1,13 +1,13 @@
-"""Bringing the rows of other folders into a results folder, with their curves and environments.
+"""Copy the rows of other folders into a results folder, with their curves and environments.
 
-    for each row of the other folder, by attempt and start:
-        the same run began here at the same time  ->  it is here already
-        its number of attempt is free             ->  it keeps it
-        another row has that number               ->  the next free number, and the report says so
+    for each row of the other folder, sorted by attempt:
+        the folder has a row of the run with the same start  ->  the row is not copied
+        the number of its attempt is free                    ->  the row keeps the number
+        another row has the number                           ->  the row gets the next free number
 
-Environments, curves, logs and models are copied before the rows, which are written in one step: a
-kill leaves no row without its parts, and the same command goes on. Nothing of the other folder is
-changed. Its files are data of a stranger: names are made of checked keys, never taken over.
+Environments, curves, logs and models are copied before the rows, which are written in one step. A
+killed command therefore leaves no row without its parts, and the same command goes on. The other
+folder is not changed. Its files are not trusted: names of new files are made of checked keys.
 """
 
 import re
@@ -29,17 +29,17 @@ _NAME = re.compile(r"[A-Za-z0-9]+")
 
 @dataclass
 class Gathered:
-    """What came from another folder."""
+    """The result of copying the rows of one folder."""
 
     source: Path
     brought: int = 0  # rows that were written
-    here: int = 0  # rows that were in the folder before
-    # Runs that both folders have, with different rows under one number of attempt.
+    here: int = 0  # rows that the folder already had
+    # Rows whose attempt got another number, because both folders have the run.
     renumbered: list[str] = field(default_factory=list)
-    environments: Counter[str] = field(default_factory=Counter)  # -> rows that were written
-    # Environments whose description differs from the one here, or is in neither folder.
+    environments: Counter[str] = field(default_factory=Counter)  # environment -> rows written
+    # Lines about environments whose descriptions differ, or that neither folder describes.
     unknown: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)  # files and rows that were left, a line each
+    skipped: list[str] = field(default_factory=list)  # lines about files and rows not copied
 
     def __str__(self) -> str:
         machines = ", ".join(f"{n} of {name}" for name, n in sorted(self.environments.items()))
@@ -57,7 +57,7 @@ class Gathered:
 
 
 def gather(folder: Path, source: Path) -> list[Gathered]:
-    """Bring the rows of `source`, and those of its trials, into `folder`.
+    """Copy the rows of `source`, and the rows of its trials, into `folder`.
 
     Memory for all rows of both; O(rows log rows) time.
 
@@ -82,33 +82,33 @@ def gather(folder: Path, source: Path) -> list[Gathered]:
 
 
 def _gather(folder: Path, source: Path) -> Gathered:
-    """Copy the rows that `folder` lacks, in order of attempts, with curves, logs and models."""
+    """Copy the rows that `folder` lacks, with curves, logs and models."""
     import pyarrow as pa
 
     report = Gathered(source)
     content = read_parquet_files(source)
     _, tables, skipped = rows_of(content.files)
     report.skipped = [*content.skipped, *skipped]
-    theirs = rows.newest(pa.concat_tables([rows.schema().empty_table(), *tables]))
-    held = _attempts(folder)
-    chosen, attempts = [], []
-    order = theirs.select([*rows.IDENTITY, "started_at"]).to_pylist()
-    for place in sorted(range(len(order)), key=lambda i: (order[i]["attempt"], i)):
-        row = order[place]
+    source_rows = rows.newest(pa.concat_tables([rows.schema().empty_table(), *tables]))
+    starts_of_run = _attempts(folder)
+    selected, attempts = [], []
+    order = source_rows.select([*rows.IDENTITY, "started_at"]).to_pylist()
+    for index in sorted(range(len(order)), key=lambda i: (order[i]["attempt"], i)):
+        row = order[index]
         run = tuple(row[name] for name in rows.RUN)
         if not (_NAME.fullmatch(str(row["key"])) and _NAME.fullmatch(str(row["environment"]))):
             report.skipped.append(f"{source}: left a row whose key is {str(row['key'])[:40]!r}")
             continue
-        taken = held[run]
-        if row["started_at"] in taken.values():
+        starts = starts_of_run[run]
+        if row["started_at"] in starts.values():
             report.here += 1
             continue
         attempt = row["attempt"]
-        if attempt in taken:
-            attempt = max(taken) + 1
+        if attempt in starts:
+            attempt = max(starts) + 1
             report.renumbered.append(f"{row['key'][:8]} in {row['environment']}")
-        taken[attempt] = row["started_at"]
-        chosen.append(place)
+        starts[attempt] = row["started_at"]
+        selected.append(index)
         attempts.append(attempt)
         report.environments[row["environment"]] += 1
         key, machine, threads = run
@@ -116,41 +116,41 @@ def _gather(folder: Path, source: Path) -> Gathered:
         _copy(source / "_curves" / file_name(key, machine, threads, row["attempt"]), copied)
         for part in (f"_logs/{row['key']}.txt", f"{MODELS}/{row['key']}.npz"):
             _copy(source / part, folder / part)
-    report.brought = len(chosen)
+    report.brought = len(selected)
     _describe(report, folder, source)
-    if chosen:
-        brought = theirs.take(pa.array(chosen))
-        place = brought.schema.get_field_index("attempt")
-        brought = brought.set_column(place, "attempt", pa.array(attempts, pa.int64()))
+    if selected:
+        brought = source_rows.take(pa.array(selected))
+        index = brought.schema.get_field_index("attempt")
+        brought = brought.set_column(index, "attempt", pa.array(attempts, pa.int64()))
         write_merged(brought, folder)
     return report
 
 
 def _attempts(folder: Path) -> defaultdict[tuple[Any, ...], dict[int, Any]]:
-    """run -> number of attempt -> when it began, of the rows of a folder."""
-    held: defaultdict[tuple[Any, ...], dict[int, Any]] = defaultdict(dict)
+    """run -> (number of attempt -> start), for the rows of a folder."""
+    starts: defaultdict[tuple[Any, ...], dict[int, Any]] = defaultdict(dict)
     _, tables, _ = rows_of(read_parquet_files(folder).files)
     for table in tables:
         for row in table.select([*rows.IDENTITY, "started_at"]).to_pylist():
             run = tuple(row[name] for name in rows.RUN)
-            held[run][row["attempt"]] = row["started_at"]
-    return held
+            starts[run][row["attempt"]] = row["started_at"]
+    return starts
 
 
 def _describe(report: Gathered, folder: Path, source: Path) -> None:
-    """Copy the descriptions of environments; name those that differ or are missing."""
+    """Copy descriptions of environments, and report those that differ or are missing."""
     for name in report.environments:
-        theirs = source / "_environments" / f"{name}.json"
-        ours = folder / "_environments" / f"{name}.json"
-        _copy(theirs, ours)
-        if not ours.is_file():
+        source_file = source / "_environments" / f"{name}.json"
+        target_file = folder / "_environments" / f"{name}.json"
+        _copy(source_file, target_file)
+        if not target_file.is_file():
             report.unknown.append(f"{source}: no description of environment {name}")
-        elif theirs.is_file() and theirs.read_bytes() != ours.read_bytes():
+        elif source_file.is_file() and source_file.read_bytes() != target_file.read_bytes():
             report.unknown.append(f"{source}: environment {name} is described otherwise here")
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a regular file where there is none."""
+    """Copy a regular file unless the target exists."""
     if target.exists() or source.is_symlink() or not source.is_file():
         return
     try:

@@ -1,14 +1,14 @@
-"""Compaction of a results folder: many small files become one, without losing a row.
+"""Compact a results folder: many small files become one file, and no row is lost.
 
-    1. read every file of rows, whole;
-    2. write the newest row of each run to a new file, complete and on disk;
-    3. for each file that was read: rename it (one atomic step) to a name that only merges use, and
-       delete it if its bytes are unchanged. If they have changed, a run has written its row again
-       in the meantime, and the file gets its name back.
+    1. Read every file of rows completely.
+    2. Write the newest row of each run to a new file, and flush it to the disk.
+    3. Rename each file that was read (an atomic step) to a name that only merges use. Delete it if
+       its bytes are unchanged. If the bytes have changed, a run has written its row again in the
+       meantime, and the file gets its name back.
 
 A crash after any step leaves every row in at least one file. If a row is in two files, every reader
-counts it once. The next merge continues with the files that are left, including renamed ones. The
-lock only keeps two merges from doing the same work; without file locks the steps are still safe.
+counts it once. The next merge continues with the remaining files, including renamed ones. The lock
+only keeps two merges from doing the same work; without file locks the steps are also safe.
 
 Files that are damaged, hold other data, or come from a newer version of kbench are not changed.
 """
@@ -31,9 +31,9 @@ from kbench.run.results.files import CLAIMED, MERGED, ParquetFile, read_parquet_
 
 @dataclass(frozen=True)
 class MergeReport:
-    """What a merge did."""
+    """The result of a merge."""
 
-    path: Path | None  # The merged file; None when there are no rows
+    path: Path | None  # The merged file; None if there are no rows
     rows: int  # Rows in it
     files: int  # Files that went into it
     replaced: int  # Rows that were dropped because the same run has a newer one
@@ -83,32 +83,32 @@ def merge(folder: Path) -> MergeReport:
 
 
 def finish(folder: Path) -> None:
-    """Do what a merge that was killed had left to do.
+    """Finish a merge that was killed.
 
-    Programs such as pandas do not see the files that it had renamed, so every reader calls this.
-    Nothing happens while a merge is at work, or where the folder cannot be written.
+    Every reader calls this, because programs such as pandas do not read files that a merge renamed.
+    Nothing happens during another merge, or if the folder cannot be written.
     """
     errors = (OSError, KbenchError, rows.ForeignFileError)
     with contextlib.suppress(*errors), lock(folder, wait=False):
         content = read_parquet_files(folder, wanted=lambda name: not name.startswith(CLAIMED))
         _, tables, _ = rows_of(content.files)
-        held = {row for table in tables for row in _identities(table)}
-        left = read_parquet_files(folder, wanted=lambda name: name.startswith(CLAIMED))
-        for file in left.files:
-            if not set(_identities(rows.conform(file.table))) <= held:
-                with contextlib.suppress(FileExistsError):  # a newer row is there
+        kept_rows = {row for table in tables for row in _identities(table)}
+        claimed = read_parquet_files(folder, wanted=lambda name: name.startswith(CLAIMED))
+        for file in claimed.files:
+            if not set(_identities(rows.conform(file.table))) <= kept_rows:
+                with contextlib.suppress(FileExistsError):  # the file there has a newer row
                     os.link(file.path, folder / file.path.name.split("-", 2)[2])
             file.path.unlink()
 
 
 def _identities(table: pa.Table) -> Iterator[tuple[object, ...]]:
-    """What tells each row of a table from all others."""
+    """A tuple for each row of a table, different for different rows."""
     columns = [table[name].to_pylist() for name in (*rows.IDENTITY, "started_at")]
     return zip(*columns, strict=True)
 
 
 def rows_of(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table], list[str]]:
-    """The files that hold rows, their rows, and one line for each file that is left alone."""
+    """The files that hold rows, their rows, and a line for each file that is not changed."""
     sources, tables, skipped = [], [], []
     for file in files:
         if (unknown := rows.newer_column(file.columns)) is not None:
@@ -126,7 +126,7 @@ def rows_of(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table]
 
 def _delete_if_unchanged(source: ParquetFile) -> None:
     path = source.path
-    if path.name.startswith(CLAIMED):  # left by a merge that was killed
+    if path.name.startswith(CLAIMED):  # a merge that was killed renamed it
         path.unlink(missing_ok=True)
         return
     claimed = path.with_name(f"{CLAIMED}{os.urandom(4).hex()}-{path.name}")
@@ -135,8 +135,8 @@ def _delete_if_unchanged(source: ParquetFile) -> None:
     except FileNotFoundError:
         return
     if hashlib.sha256(claimed.read_bytes()).digest() != source.digest:
-        # `link` does not overwrite: if the run was written a third time, that row is the newest.
-        # Where hard links are unknown the file stays claimed: readers and the next merge see it.
+        # `link` does not overwrite a file with a newer row, which the run wrote meanwhile. Without
+        # hard links the file stays claimed, and readers and the next merge read it.
         try:
             os.link(claimed, path)
         except FileExistsError:
@@ -148,7 +148,7 @@ def _delete_if_unchanged(source: ParquetFile) -> None:
 
 @contextlib.contextmanager
 def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """The lock of those that change many rows of a folder; an OSError if they may not `wait`."""
+    """Lock a folder against other changes of many rows; OSError if it is locked and not `wait`."""
     try:
         file = (folder / ".merge.lock").open("a")
     except OSError as exc:

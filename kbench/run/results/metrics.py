@@ -1,6 +1,6 @@
 """Scores of a run's predictions: the metrics of each task, as scikit-learn defines them.
 
-Plain NumPy on arrays of a million predictions; the tests compare every value with scikit-learn's.
+NumPy computes them without scikit-learn's import; tests compare every value with scikit-learn's.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A score by the name of its column, and whether higher or lower values are better."""
+    """A score that every row of a task has."""
 
-    name: str
-    direction: Literal["max", "min"]
-    function: Callable[[Array, Array], float]  # of y_true and y_pred, (n,) each
+    name: str  # Name of its column
+    direction: Literal["max", "min"]  # Whether higher or lower values are better
+    function: Callable[[Array, Array], float]  # of y_true : (n,) and y_pred : (n,)
 
 
 def accuracy(y_true: Array, y_pred: Array) -> float:
@@ -40,7 +40,7 @@ def balanced_accuracy(y_true: Array, y_pred: Array) -> float:
 
 
 def f1_positive(y_true: Array, y_pred: Array) -> float:
-    """F1 of the class +1 of a binary problem; 0 where it is undefined."""
+    """F1 of the class +1 of a binary problem; 0 if neither array has the class."""
     hits = np.count_nonzero((y_true == 1) & (y_pred == 1))
     total = np.count_nonzero(y_true == 1) + np.count_nonzero(y_pred == 1)
     return 2.0 * hits / total if total else 0.0
@@ -63,7 +63,7 @@ def mae(y_true: Array, y_pred: Array) -> float:
 
 
 def r2(y_true: Array, y_pred: Array) -> float:
-    """Coefficient of determination; for a constant target 1 if every prediction is exact, or 0."""
+    """Coefficient of determination; for a constant target 1 if predictions are exact, else 0."""
     target = np.asarray(y_true, dtype=np.float64)
     unexplained = float(np.sum(_residual(y_true, y_pred) ** 2))
     if target.min() == target.max():
@@ -72,12 +72,12 @@ def r2(y_true: Array, y_pred: Array) -> float:
 
 
 def roc_auc(positive: Array, scores: Array) -> float:
-    """Area under the ROC curve: the chance that a positive row scores above a negative one.
+    """Area under the ROC curve: the fraction of (positive, negative) pairs in the right order.
 
     Ties count one half (Mann and Whitney). O(n log n).
     """
-    hits, false_alarms = _cumulated(positive, scores)
-    # Trapezoids in whole numbers: exact up to the division.
+    hits, false_alarms = _cumulative_counts(positive, scores)
+    # Areas of trapezoids are whole numbers, so only the division rounds.
     heights = hits + np.concatenate([[0], hits[:-1]])
     area = np.sum(np.diff(false_alarms, prepend=0) * heights, dtype=np.float64)
     return float(area / (2.0 * hits[-1] * false_alarms[-1]))
@@ -85,13 +85,13 @@ def roc_auc(positive: Array, scores: Array) -> float:
 
 def average_precision(positive: Array, scores: Array) -> float:
     """sum_k (R_k - R_(k-1)) P_k over the distinct scores from the highest down. O(n log n)."""
-    hits, false_alarms = _cumulated(positive, scores)
+    hits, false_alarms = _cumulative_counts(positive, scores)
     gained = np.diff(hits, prepend=0) / hits[-1]
     return float(np.sum(gained * (hits / (hits + false_alarms))))
 
 
-# Metrics of decision values or probabilities instead of labels: function(positive, scores) takes
-# two arrays of shape (n,). With more than two classes: the mean over one-vs-rest problems.
+# Metrics of decision values or probabilities: function(positive, scores) takes two arrays of shape
+# (n,). The score of more than two classes is the mean over one-vs-rest problems.
 RANKINGS: tuple[MetricSpec, ...] = (
     MetricSpec("roc_auc", "max", roc_auc),
     MetricSpec("average_precision", "max", average_precision),
@@ -117,19 +117,19 @@ METRICS: dict[str, tuple[MetricSpec, ...]] = {
 
 
 def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
-    """Every metric of the predictions y_pred : (n,) of targets y_true : (n,), n >= 1, by column.
+    """Column -> metric of the predictions y_pred : (n,) of targets y_true : (n,), n >= 1.
 
-    Labels of a binary task are -1 and +1. Outlier tasks have those of `rank_outliers` alone.
+    Labels of a binary task are -1 and +1. Empty for outlier tasks; see `rank_outliers`.
 
-    Raises ValueError: the predictions have another shape than the targets, or are NaN or infinite:
-    the method failed, and a score would hide that.
+    Raises ValueError: the shapes of predictions and targets differ, or predictions are NaN or
+    infinite.
     """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     if y_pred.shape != y_true.shape:
-        several = "; several quantiles are several runs: -m method.quantile=0.1,0.5,0.9"
+        hint = "; several quantiles are several runs: -m method.quantile=0.1,0.5,0.9"
         raise ValueError(
             f"predictions have shape {y_pred.shape}, the targets {y_true.shape}"
-            + (several if y_pred.ndim == 2 and task == "regression" else "")
+            + (hint if y_pred.ndim == 2 and task == "regression" else "")
         )
     if y_pred.dtype.kind == "f" and not np.isfinite(y_pred).all():
         count = np.count_nonzero(~np.isfinite(y_pred))
@@ -139,14 +139,13 @@ def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
 
 
 def class_scores(estimator: Any, X: Any) -> Array | None:
-    """Decision values, or else probabilities, of rows X : (n, d).
+    """Decision values, or else probabilities, of rows X : (n, d); None without either.
 
-    Returns (n,) for two classes where they are decision values, else (n, n_classes); None where the
-    estimator has neither.
+    The shape is (n,) for decision values of two classes, else (n, n_classes).
     """
     names = ["decision_function", "predict_proba"]
     if getattr(estimator, "decision_function_shape", None) == "ovo":
-        names = names[1:]  # these decision values belong to pairs of classes, not to classes
+        names = names[1:]  # decision values of "ovo" belong to pairs of classes
     for name in names:
         if hasattr(estimator, name):
             return np.asarray(getattr(estimator, name)(X))
@@ -154,14 +153,14 @@ def class_scores(estimator: Any, X: Any) -> Array | None:
 
 
 def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float | None]:
-    """Every ranking metric by the name of its column; None where it is undefined.
+    """Column -> ranking metric, None if it is undefined.
 
-    y_true : (n,) labels. scores : as of `class_scores`. classes : (n_classes,) labels in the order
-    of the columns of `scores`; of two the last is the positive one.
+    y_true : (n,) labels. scores : As from `class_scores`. classes : (n_classes,) labels in the
+    order of the columns of `scores`; the last of two classes is the positive one.
 
-    Undefined without scores, for scores that are NaN or infinite, for labels that are not among
-    `classes`, and where `y_true` has one class only. Of several classes those that do not occur in
-    `y_true` are left out of the mean.
+    The metrics are undefined without scores, for scores that are NaN or infinite, for labels that
+    are not among `classes`, and if `y_true` has a single class. The mean over several classes
+    leaves out classes that do not occur in `y_true`.
     """
     undefined: dict[str, float | None] = dict.fromkeys((m.name for m in RANKINGS), None)
     occurring = np.unique(y_true)
@@ -171,20 +170,20 @@ def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float
         scores = np.column_stack([-scores, scores])
     if scores.shape != (len(y_true), len(classes)) or not np.isfinite(scores).all():
         return undefined
-    scored = [1] if len(classes) == 2 else np.flatnonzero(np.isin(classes, occurring))
+    columns = [1] if len(classes) == 2 else np.flatnonzero(np.isin(classes, occurring))
     return {
         metric.name: float(
-            np.mean([metric.function(y_true == classes[k], scores[:, k]) for k in scored])
+            np.mean([metric.function(y_true == classes[k], scores[:, k]) for k in columns])
         )
         for metric in RANKINGS
     }
 
 
 def rank_outliers(estimator: Any, X: Any, y_true: Array) -> dict[str, float | None]:
-    """Every ranking metric of the outliers among rows X : (n, d) by the name of its column.
+    """Column -> ranking metric of the outliers among rows X : (n, d), None if it is undefined.
 
-    The outliers, -1 in y_true : (n,), are the positive rows, and score the higher the lower their
-    decision value is. None where all rows are outliers, or none is.
+    Outliers, -1 in y_true : (n,), are the positive rows, and a row's score is its negative decision
+    value. The metrics are undefined if all rows are outliers or all are normal.
 
     Raises ValueError: the estimator has no decision values, or some are NaN or infinite.
     """
@@ -201,37 +200,37 @@ def rank_outliers(estimator: Any, X: Any, y_true: Array) -> dict[str, float | No
 
 # Names of the curves of `reliability`.
 RELIABILITY, RELIABILITY_ROWS, RELIABILITY_X = "accuracy", "rows", "confidence"
-# Groups of equal width of the probability of the predicted class, as in Guo et al. (2017).
+# Number of bins of the predicted class's probability, as in Guo et al. (2017).
 _GROUPS = 15
 
 
 def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dict[str, Any]]:
-    """Whether predictions are right as often as probabilities : (n, n_classes) say, in two curves.
+    """The two curves of a reliability diagram of probabilities : (n, n_classes).
 
     The rows are divided by the probability of the predicted class into 15 groups of equal width.
     The abscissa of a group is its mean probability; the curves are its fraction of right
-    predictions and its fraction of all rows. Groups without rows are left out; there are no curves
-    where probabilities are not finite or of another shape.
+    predictions and its fraction of all rows. Groups without rows are left out. Returns no curves if
+    probabilities are not finite or have another shape.
     """
     P = np.asarray(probabilities, np.float64)
     if P.shape != (len(y_true), len(classes)) or not np.isfinite(P).all():
         return []
     confidence = P.max(axis=1)
-    right = classes[P.argmax(axis=1)] == y_true
+    hits = classes[P.argmax(axis=1)] == y_true
     group = np.minimum((confidence * _GROUPS).astype(np.intp), _GROUPS - 1)
     n = np.bincount(group, minlength=_GROUPS)
-    known = n > 0
-    x = (np.bincount(group, confidence, _GROUPS)[known] / n[known]).tolist()
-    accuracy = np.bincount(group, right, _GROUPS)[known] / n[known]
-    fractions = {RELIABILITY: accuracy, RELIABILITY_ROWS: n[known] / len(group)}
+    nonempty = n > 0
+    x = (np.bincount(group, confidence, _GROUPS)[nonempty] / n[nonempty]).tolist()
+    accuracy = np.bincount(group, hits, _GROUPS)[nonempty] / n[nonempty]
+    fractions = {RELIABILITY: accuracy, RELIABILITY_ROWS: n[nonempty] / len(group)}
     return [
         {"curve": name, "x_name": RELIABILITY_X, "x": x, "value": values.tolist()}
         for name, values in fractions.items()
     ]
 
 
-def _cumulated(positive: Array, scores: Array) -> tuple[Array, Array]:
-    """Positive and negative rows that score at least each distinct score, from the highest down."""
+def _cumulative_counts(positive: Array, scores: Array) -> tuple[Array, Array]:
+    """Numbers of positive and of negative rows at or above each distinct score, highest first."""
     order = np.argsort(scores, kind="stable")[::-1]
     falling = scores[order]
     last = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
@@ -240,7 +239,7 @@ def _cumulated(positive: Array, scores: Array) -> tuple[Array, Array]:
 
 
 def _residual(y_true: Array, y_pred: Array) -> NDArray[np.float64]:
-    # float64 first: float32 sums over a million rows lose digits.
+    # float64, because sums of a million float32 numbers lose digits.
     return np.subtract(y_true, y_pred, dtype=np.float64)
 
 

@@ -1,13 +1,12 @@
-"""Rows that lie on a web server: how they are laid out there, and how they come back.
+"""Publish rows on a web server, and read published rows.
 
-    rows/manifest.json        name -> bytes and SHA-256 of every other file, in a fixed order
+    rows/manifest.json        name -> bytes and SHA-256 of every other file, sorted by name
     rows/merged-<hex>.parquet, rows/_curves/, rows/_environments/
-                              a results folder without logs, models and trials, which may hold what
-                              only the author should see
+                              a results folder without logs, models and trials, which may be private
 
-A server does not list folders, so the manifest names the files. What a server sends is data of a
-stranger: names are checked before anything is written, no file is longer than its entry says, and
-its rows come into a results folder by `gather`.
+A server does not list folders, so the manifest names the files. Files of a server are not trusted:
+names are checked before a file is written, a file may not be longer than its entry in the manifest,
+and `gather` checks the rows.
 """
 
 import hashlib
@@ -31,17 +30,16 @@ from kbench.run.results.gather import gather
 MANIFEST = "manifest.json"
 _ROWS = "rows"
 _NAME = re.compile(r"(_curves/|_environments/)?[A-Za-z0-9][A-Za-z0-9-]*\.(parquet|json)")
-# Seconds without an answer after which a download is given up; set by hand.
+# Guard: seconds without an answer after which a download is given up.
 _TIMEOUT_S = 30.0
-# Limits on what is believed of a stranger's manifest, set by hand: the files of 10^5 runs, and the
-# bytes of one of them.
+# Guard: largest number of files in a manifest (10^5 runs have two each), and bytes of a file.
 _MAX_FILES, _MAX_BYTES = 200_000, 1 << 32
-# A manifest has about 150 bytes for each file.
+# Guard: largest manifest in bytes; its entries have about 150 bytes each.
 _MAX_MANIFEST = 256 * _MAX_FILES
 
 
 def publish_rows(source: Path, site: Path) -> int:
-    """Replace the rows in `site`/rows by those of a results folder; returns their number.
+    """Replace the rows in `site`/rows by the rows of a results folder; returns their number.
 
     Raises ConfigError: `source` is not a folder.
     Raises KbenchError: the site cannot be written.
@@ -50,8 +48,8 @@ def publish_rows(source: Path, site: Path) -> int:
         folder = Path(scratch, _ROWS)
         gather(folder, source)
         ResultsFolder(folder).merge()
-        for left_out in (MODELS, TRIALS, "_logs", Path(COLUMNS).parent):
-            shutil.rmtree(folder / left_out, ignore_errors=True)
+        for private in (MODELS, TRIALS, "_logs", Path(COLUMNS).parent):
+            shutil.rmtree(folder / private, ignore_errors=True)
         shutil.rmtree(site / _ROWS, ignore_errors=True)
         files = {}
         for path in sorted(folder.rglob("*")):
@@ -63,35 +61,35 @@ def publish_rows(source: Path, site: Path) -> int:
 
 
 @contextmanager
-def published_rows(place: str, show: Callable[[str], None]) -> Iterator[Path]:
+def published_rows(site: str, show: Callable[[str], None]) -> Iterator[Path]:
     """A results folder with the rows of a published site, until the end of the block.
 
-    place : a web address or a folder. show : gets a line for every hundred files, and at the end.
+    site : A web address or a folder. show : A function that shows a line after every 100 files.
 
     Raises ConfigError: there is no such folder.
-    Raises DataError: the site has no manifest, or a file differs from it.
+    Raises DataError: the site has no manifest, or a file differs from its entry in the manifest.
     """
-    if not (_is_remote(place) or (folder := Path(place, _ROWS)).is_dir()):
+    if not (_is_remote(site) or (folder := Path(site, _ROWS)).is_dir()):
         raise ConfigError(f"there is no folder {folder}; kbench publish writes one")
     try:
-        files = _checked(json.loads(_read(place, MANIFEST, _MAX_MANIFEST)))
+        files = _checked_entries(json.loads(_read(site, MANIFEST, _MAX_MANIFEST)))
     except (ValueError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{place}: {_ROWS}/{MANIFEST} is not a manifest of kbench: {error}"
+            f"{site}: {_ROWS}/{MANIFEST} is not a manifest of kbench: {error}"
         ) from None
     with TemporaryDirectory(prefix="kbench-") as scratch:
         folder = Path(scratch)
         for number, (name, entry) in enumerate(files.items(), start=1):
-            content = _read(place, name, entry["bytes"])
+            content = _read(site, name, entry["bytes"])
             if _write(folder / name, content)["sha256"] != entry["sha256"]:
-                raise DataError(f"{place}: {_ROWS}/{name} differs from the manifest; publish again")
+                raise DataError(f"{site}: {_ROWS}/{name} differs from the manifest; publish again")
             if number % 100 == 0 or number == len(files):
-                show(f"{place}: {number} of {len(files)} files")
+                show(f"{site}: {number} of {len(files)} files")
         yield folder
 
 
-def _checked(manifest: Any) -> dict[str, dict[str, Any]]:
-    """The entries of a manifest; a ValueError if one is not as `publish_rows` writes it."""
+def _checked_entries(manifest: Any) -> dict[str, dict[str, Any]]:
+    """The entries of a manifest; raises ValueError for one that `publish_rows` does not write."""
     files: dict[str, dict[str, Any]] = manifest["files"]
     if len(files) > _MAX_FILES:
         raise ValueError(f"{len(files)} files, at most {_MAX_FILES}")
@@ -104,9 +102,9 @@ def _checked(manifest: Any) -> dict[str, dict[str, Any]]:
     return files
 
 
-def _read(place: str, name: str, max_bytes: int) -> bytes:
-    """At most `max_bytes` + 1 bytes of a published file."""
-    address = f"{place.rstrip('/')}/{_ROWS}/{name}"
+def _read(site: str, name: str, max_bytes: int) -> bytes:
+    """The first `max_bytes` + 1 bytes of a published file."""
+    address = f"{site.rstrip('/')}/{_ROWS}/{name}"
     try:
         with _open(address) as file:
             content: bytes = file.read(max_bytes + 1)
@@ -123,12 +121,12 @@ def _open(address: str) -> Any:
     return urlopen(request, timeout=_TIMEOUT_S)
 
 
-def _is_remote(place: str) -> bool:
-    return urlsplit(place).scheme in ("http", "https")
+def _is_remote(address: str) -> bool:
+    return urlsplit(address).scheme in ("http", "https")
 
 
 def _write(path: Path, content: bytes) -> dict[str, Any]:
-    """Write a file; its entry in a manifest."""
+    """Write a file; returns its entry for the manifest."""
     with atomic_file(path) as file:
         file.write(content)
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

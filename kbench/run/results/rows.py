@@ -1,10 +1,10 @@
 """The row of a run, as an explicit and versioned Arrow schema.
 
 A row is a flat mapping from column to value. Every attempt gets a row, also a failed one. A value
-that was not measured is null, never 0. Files of older schema versions stay readable: the columns
-that they lack are null. From files of newer versions, the columns that this version knows are read.
+that was not measured is null, never 0. Files of older schema versions stay readable: columns that
+such files lack are null. Of files of newer versions, unknown columns are ignored.
 
-pyarrow is imported inside the functions, so that the command line starts without it.
+Functions import pyarrow, so that the command line starts without it.
 """
 
 import datetime
@@ -20,10 +20,10 @@ from kbench.errors import first_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Version of the columns; raised when a column is added or changes its meaning.
+# Version of the columns. Raise it when a column is added or changes its meaning.
 SCHEMA_VERSION = 10
 
-# Begins the message of a run that is ok but whose model could not be stored.
+# Begin of the message of a run with status ok whose model could not be stored.
 NOT_KEPT = "the model was not kept"
 
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
@@ -38,13 +38,13 @@ _IN_EVERY_FILE = (*RUN, "status")
 # Columns that have a value in every row.
 _NEVER_NULL = (*_IN_EVERY_FILE, "method", "dataset")
 
-# Methods whose `n_parameters` counted the numbers of the kernel matrix, before version 10.
+# Methods whose `n_parameters` before schema version 10 is today's `kernel_numbers`.
 _COUNTED_MATRIX = (
     *("bka", "block_spectra", "dckrr", "ensemble_nystrom", "fastfood", "kmeans_nystrom", "krr"),
     *("meka", "meka_galerkin", "meka_psd", "nystrom", "randomized_nystrom", "rks", "svd"),
 )
 
-# Statuses that say nothing of the method: the next attempt of the run replaces such a row.
+# Statuses that say nothing about the method: the next attempt of the run replaces such a row.
 WITHOUT_OUTCOME = ("interrupted", "unavailable")
 
 # Column -> name of its Arrow type, in the order of the file.
@@ -128,7 +128,7 @@ class ForeignFileError(Exception):
 
 @functools.cache
 def schema() -> "pa.Schema":
-    """The Arrow schema of a results file, this version."""
+    """The Arrow schema of a results file of this version."""
     import pyarrow as pa
 
     special = {
@@ -139,10 +139,10 @@ def schema() -> "pa.Schema":
 
 
 def to_table(row: Mapping[str, Any]) -> "pa.Table":
-    """One row as an Arrow table; columns that `row` does not name are null, and `attempt` is 1.
+    """One row as an Arrow table; columns that `row` lacks are null, but `attempt` is then 1.
 
-    Maps are mappings of names to numbers, `params` is JSON text with sorted keys, and times are
-    aware datetimes.
+    Values of map columns are mappings from names to numbers, `params` is JSON text with sorted
+    keys, and times are datetimes with a time zone.
 
     Raises ValueError: a column does not exist, a required one is null, or a status is unknown.
     Raises TypeError: a value has the wrong type; the message names the column.
@@ -150,8 +150,8 @@ def to_table(row: Mapping[str, Any]) -> "pa.Table":
     import pyarrow as pa
 
     _check(row)
-    filled = {**row, "attempt": row.get("attempt") or 1, "schema_version": SCHEMA_VERSION}
-    arrays = [_array(field, filled.get(field.name)) for field in schema()]
+    complete = {**row, "attempt": row.get("attempt") or 1, "schema_version": SCHEMA_VERSION}
+    arrays = [_array(field, complete.get(field.name)) for field in schema()]
     return pa.Table.from_arrays(arrays, schema=schema())
 
 
@@ -163,7 +163,7 @@ def _check(row: Mapping[str, Any]) -> None:
             raise ValueError(f"column {name!r} of a row must not be null")
     if row["status"] not in STATUSES:
         raise ValueError(f"column 'status': found {row['status']!r}, not of {', '.join(STATUSES)}")
-    for name in ("key", "environment"):  # they become part of a file name
+    for name in ("key", "environment"):  # parts of a file name
         if not re.fullmatch(r"[A-Za-z0-9]+", str(row[name])):
             raise ValueError(
                 f"column {name!r}: found {row[name]!r}, letters and digits are allowed"
@@ -183,7 +183,7 @@ def _mapping(text: Any) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-# Stricter than Arrow, which would truncate 1.5 to an integer and count True as 1.
+# Whether a value fits a type. Arrow would also truncate 1.5 to an integer and accept True as 1.
 _ACCEPTS: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "int64": lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool),
@@ -211,10 +211,10 @@ def _array(field: "pa.Field", value: Any) -> "pa.Array":
 def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Table":
     """`table` with the columns of this version: unknown columns are dropped, missing ones null.
 
-    Rows without `attempt`, which are older than that column, are the first attempts of their runs.
+    Rows of older versions, which lack `attempt`, are the first attempts of their runs.
 
-    Raises ForeignFileError: a column of `_IN_EVERY_FILE` is missing, a column is there twice or
-    cannot be converted to its type, a value that every row has is null, or one of `params` is not
+    Raises ForeignFileError: a column of `_IN_EVERY_FILE` is missing, a column occurs twice or
+    cannot be converted to its type, a value of `_NEVER_NULL` is null, or a text of `params` is not
     the JSON text of a mapping.
     """
     import pyarrow as pa
@@ -222,32 +222,32 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
 
     if missing := [name for name in _IN_EVERY_FILE if name not in table.column_names]:
         raise ForeignFileError(f"no rows of kbench (no column {missing[0]!r})")
-    wanted = schema()
+    target = schema()
     if columns is not None:
-        wanted = pa.schema([wanted.field(name) for name in columns])
-    for name in wanted.names:
+        target = pa.schema([target.field(name) for name in columns])
+    for name in target.names:
         if table.column_names.count(name) > 1:
             raise ForeignFileError(f"no rows of kbench (two columns {name!r})")
-    if not table.schema.equals(wanted):
+    if not table.schema.equals(target):
         try:
             table = _with_kernel_numbers(table)
             arrays = [
                 table.column(field.name).cast(field.type)
                 if field.name in table.column_names
                 else pa.nulls(table.num_rows, field.type)
-                for field in wanted
+                for field in target
             ]
-            if (place := wanted.get_field_index("attempt")) >= 0:
-                arrays[place] = pc.fill_null(arrays[place], 1)
+            if (index := target.get_field_index("attempt")) >= 0:
+                arrays[index] = pc.fill_null(arrays[index], 1)
         except (pa.ArrowException, NotImplementedError) as exc:
             raise ForeignFileError(f"columns of other types ({first_line(exc)})") from exc
-        table = pa.Table.from_arrays(arrays, schema=wanted)
+        table = pa.Table.from_arrays(arrays, schema=target)
     _check_values(table)
     return table
 
 
 def _with_kernel_numbers(table: "pa.Table") -> "pa.Table":
-    """The rows of a file that is older than `kernel_numbers`, with this column."""
+    """The rows; if they lack the column `kernel_numbers`, it is made from `n_parameters`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -255,14 +255,14 @@ def _with_kernel_numbers(table: "pa.Table") -> "pa.Table":
     if "kernel_numbers" in names or not {"method", "n_parameters"} <= {*names}:
         return table
     of_matrix = pc.is_in(table["method"], pa.array(_COUNTED_MATRIX))
-    counts, place = table["n_parameters"], names.index("n_parameters")
-    none = pa.scalar(None, counts.type)
-    table = table.set_column(place, "n_parameters", pc.if_else(of_matrix, none, counts))
-    return table.append_column("kernel_numbers", pc.if_else(of_matrix, counts, none))
+    counts, index = table["n_parameters"], names.index("n_parameters")
+    null = pa.scalar(None, counts.type)
+    table = table.set_column(index, "n_parameters", pc.if_else(of_matrix, null, counts))
+    return table.append_column("kernel_numbers", pc.if_else(of_matrix, counts, null))
 
 
 def _check_values(table: "pa.Table") -> None:
-    """Refuse values that no row of kbench has, because readers rely on what rows have."""
+    """Refuse values that no row of kbench has, because readers of rows do not check values."""
     for name in _NEVER_NULL:
         if name in table.column_names and table[name].null_count:
             raise ForeignFileError(f"no rows of kbench (no value of {name!r} in some)")
@@ -274,7 +274,7 @@ def _check_values(table: "pa.Table") -> None:
 
 
 def newer_column(names: Iterable[str]) -> str | None:
-    """A column of a newer version of kbench, in a file of rows with these columns."""
+    """A column that this version lacks, in a file of kbench's rows; None without one."""
     names = list(names)
     unknown = [name for name in names if name not in _COLUMNS]
     return unknown[0] if unknown and set(_IN_EVERY_FILE) <= set(names) else None
@@ -283,8 +283,8 @@ def newer_column(names: Iterable[str]) -> str | None:
 def newest(table: "pa.Table") -> "pa.Table":
     """`table` without the rows that a newer row of the same identity replaces.
 
-    The row with the later `started_at` is newer, and null is the oldest. Of two equal ones, the
-    later one in the table is kept. The order of the remaining rows does not change. O(n log n).
+    The row with the later `started_at` is newer, and null is the oldest. Of rows with the same
+    `started_at`, the last in the table stays. The order of rows does not change. O(n log n).
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -295,6 +295,6 @@ def newest(table: "pa.Table") -> "pa.Table":
     by_age = by_age.append_column("age", pc.fill_null(table["started_at"], oldest))
     by_age = by_age.append_column("position", pa.array(range(len(table)), pa.int64()))
     order = pc.sort_indices(by_age, sort_keys=[("age", "ascending"), ("position", "ascending")])
-    last = by_age.take(order).group_by(list(IDENTITY), use_threads=False)
-    keep = last.aggregate([("position", "last")])["position_last"]
-    return table.take(keep.take(pc.sort_indices(keep)))
+    sorted_rows = by_age.take(order).group_by(list(IDENTITY), use_threads=False)
+    positions = sorted_rows.aggregate([("position", "last")])["position_last"]
+    return table.take(positions.take(pc.sort_indices(positions)))

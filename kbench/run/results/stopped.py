@@ -1,8 +1,8 @@
-"""Limits in rows: the message of a run that was stopped at one, and the command that set it.
+"""Write and read the messages of runs that were stopped at a limit, and read limits of rows.
 
 The guard writes `not done within limits.wall_s=60, stopped in predict after 7.2 CPU seconds of
-fit`; reports and scripts read limits and messages here and nowhere else. A limit of wall seconds
-covers fit, prediction and scoring, so that it says nothing of the fit alone: the CPU seconds do.
+fit`. The limit of wall seconds covers fit, prediction and scoring, and only the CPU seconds in the
+message are about the fit. Reports and scripts read such messages through this module.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.settings import Limits
 
-# Begins the message of a run that was stopped at its limit of wall seconds.
+# Begin of the message of a run that was stopped at its limit of wall seconds.
 TIMED_OUT = "not done within limits.wall_s="
 
 _NUMBER = r"=([0-9.]+(?:e[+-]?[0-9]+)?)"
@@ -22,10 +22,10 @@ _STAGE = re.compile(r" stopped in ([a-z]+) after")
 
 
 def where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
-    """The end of a stopped run's message; `at_least` if the fit has told its seconds before."""
-    least = "at least " if at_least else ""
+    """The end of a stopped run's message; at_least : whether the fit may have taken longer."""
+    prefix = "at least " if at_least else ""
     seconds = math.floor(10 * fit_cpu_s) / 10
-    return f", stopped in {stage} after {least}{seconds:g} CPU seconds of fit"
+    return f", stopped in {stage} after {prefix}{seconds:g} CPU seconds of fit"
 
 
 def stopped_at(row: Mapping[str, Any]) -> float | None:
@@ -35,7 +35,7 @@ def stopped_at(row: Mapping[str, Any]) -> float | None:
 
 
 def least_fit_s(row: Mapping[str, Any]) -> float | None:
-    """Least possible `fit_s` of a stopped run; None if its message does not tell.
+    """Lower bound of `fit_s` of a stopped run; None if its message has no CPU seconds.
 
     Wall seconds of a fit are at least its CPU seconds divided by the number of threads.
     """
@@ -44,29 +44,29 @@ def least_fit_s(row: Mapping[str, Any]) -> float | None:
 
 
 def trained(row: Mapping[str, Any]) -> bool:
-    """Whether a run was stopped when its training had ended, so that `least_fit_s` is all of it."""
+    """Whether a run was stopped after its training, so that `least_fit_s` is the whole fit."""
     match = _STAGE.search(row.get("message") or "")
     return match is not None and match[1] != "fit"
 
 
 def without_seconds(message: str) -> str:
-    """The message without the CPU seconds, in which two runs stopped at one limit differ."""
+    """The message without CPU seconds, which is equal for all runs stopped at the same limit."""
     return _FIT.sub("", message)
 
 
 def limit(row: Mapping[str, Any], name: str) -> float:
-    """The limit `limits.<name>` of a run by its command, infinite if it has none.
+    """The limit `limits.<name>` of a run by its command, infinite if there is no limit.
 
-    A command names what differs from the defaults of `Limits`.
+    A command contains limits that differ from the defaults of `Limits`.
     """
-    typed = re.findall(rf"\blimits\.{name}=(\S+)", row.get("command") or "")
-    if not typed:
+    values_in_command = re.findall(rf"\blimits\.{name}=(\S+)", row.get("command") or "")
+    if not values_in_command:
         value = getattr(Limits(), name)
         return math.inf if value is None else value
-    return math.inf if typed[-1] == "null" else float(typed[-1])
+    return math.inf if values_in_command[-1] == "null" else float(values_in_command[-1])
 
 
 def time_limit(row: Mapping[str, Any]) -> float:
-    """Wall seconds that a run could take: where it was stopped, or else what its command says."""
+    """The limit of wall seconds of a run by its message, or else by its command."""
     seconds = stopped_at(row)
     return limit(row, "wall_s") if seconds is None else seconds

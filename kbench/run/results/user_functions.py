@@ -1,8 +1,7 @@
-"""Functions of the user's own, which a command or an experiment names as `package.module:function`:
-added scores, and callbacks that get every finished row.
+"""Import functions of users, named `package.module:function` in a command or an experiment: added
+scores, and callbacks that get every finished row.
 
-They are imported from `PYTHONPATH` and installed packages: processes of kbench have Python's safe
-path (SECURITY.md).
+They are imported only from `PYTHONPATH` and installed packages (SECURITY.md).
 """
 
 import functools
@@ -13,12 +12,12 @@ from typing import Any
 
 from kbench.errors import ConfigError, one_line, with_type
 
-# Characters of a callback's error that are printed, a few lines of a terminal; set by hand.
+# Characters of a callback's error that are printed: a few lines of a terminal. Set by hand.
 _MESSAGE_CHARS = 300
 
 
 def load_function(key: str, name: str) -> Callable[..., Any]:
-    """The function `package.module:function`, which the key `key` of a command names.
+    """Import the function `package.module:function`, which the key `key` of a command names.
 
     Raises ConfigError: there is no such module or function, or the import of the module fails.
     """
@@ -37,7 +36,7 @@ def load_function(key: str, name: str) -> Callable[..., Any]:
 class Callbacks:
     """Calls functions with each row, in the runner's process, after the row has been written.
 
-    An error is a warning, shown once: the row is there, and the next one is passed on again.
+    An error of a function is printed once, and the function is called again with the next row.
 
     Raises ConfigError: a function cannot be imported.
     """
@@ -47,7 +46,7 @@ class Callbacks:
         self._shown: set[str] = set()
 
     def __call__(self, row: Mapping[str, Any]) -> None:
-        """Pass on a copy of the row that each function may change."""
+        """Call each function with a copy of the row."""
         for name, function in self._functions.items():
             try:
                 function(dict(row))

@@ -1,6 +1,6 @@
-"""Parameters of a search: validation splits, rungs of successive halving, budget, ranking.
+"""Settings of a search: validation splits, rungs of successive halving, budget, ranking.
 
-Successive halving is that of Jamieson and Talwalkar (AISTATS 2016), with training rows as resource.
+Source: Jamieson and Talwalkar (AISTATS 2016); the resource of halving is training rows.
 """
 
 import math
@@ -16,34 +16,34 @@ from kbench.run.results.metrics import MetricSpec
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of a search."""
+    """Settings of a search; defaults without a source are set by hand."""
 
-    folds: int = 5  # Number of folds of cross-validation
-    # Use one validation split instead of folds: the fraction of training rows in it.
+    folds: int = 5  # Number of folds of cross-validation, scikit-learn's default
+    # Fraction of training rows in a single validation split, which replaces the folds.
     validation: float | None = None
-    # Whether candidates are compared on few training rows first, and only the best on more.
+    # Whether all candidates are compared on few training rows, and only the best ones on more.
     halving: bool = False
-    # From one rung to the next, rows are multiplied and candidates are divided by this.
+    # Rows are multiplied and candidates divided by this from rung to rung; scikit-learn's default.
     factor: int = 3
-    min_rows: int = 200  # Fewest training rows of a rung
-    rows: int | None = None  # Most training rows of a trial; None means no limit
+    min_rows: int = 200  # Least training rows of a rung: fewer rows rank candidates at random
+    rows: int | None = None  # Maximum of training rows of a trial; None means no limit
     runs: int | None = None  # Total number of trials, including those of earlier commands
     # No trial starts later than this many seconds after the start of the search.
     seconds: float | None = None
     # Column that ranks the candidates; None is the first metric of the task.
     metric: str | None = None
-    # Keys of the command that only a search among several settings obeys.
+    # Keys of the command that have no effect if there is only one setting.
     of_several: tuple[str, ...] = ()
 
     @property
     def budget(self) -> str | None:
-        """'100 runs', '60 s', or both; None without a limit."""
+        """The budget as a text: '100 runs', '60 s', or both; None without a limit."""
         parts = [f"{self.runs} runs"] if self.runs is not None else []
         parts += [f"{self.seconds:g} s"] if self.seconds is not None else []
         return " and ".join(parts) or None
 
     def require_budget(self) -> None:
-        """Refuse a search over intervals that has no end, or by halving."""
+        """Refuse a search over intervals without a budget or with halving."""
         if self.budget is None:
             raise ConfigError(
                 "a search over intervals needs an end: add tune.runs=40 or tune.seconds=600"
@@ -53,7 +53,7 @@ class Search:
 
     @property
     def division(self) -> str:
-        """'5 folds' or '20 % held out'."""
+        """The validation as a text: '5 folds' or '20 % held out'."""
         if self.validation is None:
             return f"{self.folds} folds"
         return f"{100 * self.validation:g} % held out"
@@ -90,13 +90,13 @@ class Search:
 
 @dataclass
 class Setting:
-    """One setting of the parameters."""
+    """A candidate: one setting of the parameters."""
 
     place: int  # position in the grid, from 0
     params: Mapping[str, Any]
-    rung: int = -1  # the last rung that it finished
+    rung: int = -1  # the last rung that the candidate finished
     rows: int = 0  # training rows of that rung
-    scores: list[float] = field(default_factory=list)  # on each fold
+    scores: list[float] = field(default_factory=list)  # one score per fold
 
     @property
     def mean(self) -> float:

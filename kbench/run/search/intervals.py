@@ -1,9 +1,9 @@
-"""Settings drawn from intervals, as in `method.C=interval(1e-3,1e3)`: the space, and the samplers.
+"""Samplers of settings from intervals such as `method.C=interval(1e-3,1e3)`.
 
-Proposals are those of Optuna's tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)
-where Optuna is installed, and random ones elsewhere; the first ten are random in both. They follow
-from the seed and the scores before them, so a search that was stopped proposes what it did before,
-and goes on where rows end.
+If Optuna is installed, its tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)
+proposes settings after ten random ones; otherwise all settings are random. Proposals follow from
+the seed and the earlier scores, so a search that was stopped proposes the same settings again and
+goes on after its last row.
 """
 
 import importlib.util
@@ -18,12 +18,11 @@ from kbench.config import Composer, hydra_value, read_yaml, require_option
 from kbench.errors import ConfigError
 from kbench.run.planning.request import read_request
 
-# Random proposals before those that scores decide; Optuna's default. More cost trials that learn
-# nothing, fewer let an early guess decide. Set by hand.
+# Number of random proposals before the first that scores decide: Optuna's default.
 _RANDOM = 10
-# Positive intervals of a larger ratio are searched in logarithms. Set by hand.
+# Ratio of ends above which a positive interval is searched on a logarithmic scale. Set by hand.
 _LINEAR = 100.0
-# Significant digits of a proposed number: a score does not tell nearer ones apart. Set by hand.
+# Significant digits of a proposed number: scores hardly depend on further digits. Set by hand.
 _DIGITS = 6
 
 Setting = dict[str, Any]
@@ -31,39 +30,39 @@ Setting = dict[str, Any]
 
 @dataclass(frozen=True)
 class SearchRange:
-    """Numbers from `low` to `high`; `whole` numbers alone; by their logarithm."""
+    """Numbers from `low` to `high`."""
 
     low: float
     high: float
-    whole: bool
-    log: bool
+    whole: bool  # Whether only whole numbers are proposed
+    log: bool  # Whether the scale is logarithmic
 
-    def at(self, place: float) -> float | int:
-        """The number at a place from 0 to 1."""
+    def at(self, fraction: float) -> float | int:
+        """The number at a fraction, from 0 to 1, of the scale."""
         low, high = (self.low - 0.5, self.high + 0.5) if self.whole else (self.low, self.high)
         if self.log:
             low = max(low, 0.5) if self.whole else low
-            return self.rounded(low * (high / low) ** place)
-        return self.rounded(low + place * (high - low))
+            return self.rounded(low * (high / low) ** fraction)
+        return self.rounded(low + fraction * (high - low))
 
     def rounded(self, value: float) -> float | int:
-        near = round(value) if self.whole else float(f"{value:.{_DIGITS}g}")
-        return type(near)(min(max(near, self.low), self.high))
+        value_rounded = round(value) if self.whole else float(f"{value:.{_DIGITS}g}")
+        return type(value_rounded)(min(max(value_rounded, self.low), self.high))
 
 
 @dataclass(frozen=True)
 class Space:
-    """Intervals and lists of values of a method's parameters, and the other words of a command."""
+    """The intervals and lists of values of a method's parameters in a command."""
 
     intervals: Mapping[str, SearchRange]
     lists: Mapping[str, Sequence[Any]]
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # The command's other overrides
 
     @classmethod
     def of(cls, composer: Composer, overrides: Sequence[str]) -> "Space | None":
-        """The space of a command; None where it names no interval.
+        """The space of a command; None if it has no interval.
 
-        Raises ConfigError: an interval is not of a method's key, is empty, or stands beside a grid.
+        Raises ConfigError: an interval is empty or not for a method's key, or there is a grid, too.
         """
         parsed = composer.parse(overrides, intervals=True)
         sweeps = {
@@ -73,12 +72,12 @@ class Space:
         }
         if not sweeps:
             return None
-        rest = [text for text in overrides if text not in sweeps]
-        request = read_request(composer, rest, multirun=True)
+        other_words = [text for text in overrides if text not in sweeps]
+        request = read_request(composer, other_words, multirun=True)
         lists = {name: values for name, values in request.params.items() if len(values) > 1}
         swept = {f"method.{name}" for name in lists}
-        words = [text for text in rest if text.partition("=")[0] not in swept]
-        for text in rest:
+        words = [text for text in other_words if text.partition("=")[0] not in swept]
+        for text in other_words:
             if text.lstrip("+").startswith(("grid", "experiment")):
                 raise ConfigError(
                     f"{text}: a search over intervals takes lists as method.kernel=rbf,poly, no "
@@ -97,18 +96,18 @@ class Space:
 
     @property
     def ends(self) -> list[Setting]:
-        """Settings that have both ends of every interval and all values of every list."""
+        """Settings in which both ends of every interval and all values of every list occur."""
         values = {n: [i.low, i.high] for n, i in self.intervals.items()} | {**self.lists}
         count = max(map(len, values.values()))
         return [{n: v[min(i, len(v) - 1)] for n, v in values.items()} for i in range(count)]
 
     def overrides(self, settings: Sequence[Setting]) -> list[str]:
-        """The words of a command whose runs have these settings."""
-        together = {name: [setting[name] for setting in settings] for name in settings[0]}
-        return [*self.words, f"grid.zip={hydra_value([together])}"]
+        """The overrides of a command whose runs have these settings."""
+        columns = {name: [setting[name] for setting in settings] for name in settings[0]}
+        return [*self.words, f"grid.zip={hydra_value([columns])}"]
 
     def described(self) -> str:
-        """'C in [0.001, 1000] (log scale)', and so on."""
+        """A text for the user, such as 'C in [0.001, 1000] (log scale)'."""
         texts = []
         for name, interval in self.intervals.items():
             kind = [*(["whole numbers"] * interval.whole), *(["log scale"] * interval.log)]
@@ -119,26 +118,26 @@ class Space:
 
 
 def _interval(text: str, sweep: Any, value: Any) -> SearchRange:
-    """The interval that Hydra read, of a parameter that is `value` in its method's file."""
+    """The range of the interval `sweep`; value : the parameter's default in its method's file."""
     low, high = sweep.start, sweep.end
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ConfigError(f"{text}: should be interval(LOW,HIGH) with LOW below HIGH")
     integral = float(low).is_integer() and float(high).is_integer()
-    whole = isinstance(low, int) or (type(value) is int and integral)
+    integers = isinstance(low, int) or (type(value) is int and integral)
     log = "log" in sweep.tags or (low > 0 and high / low > _LINEAR)
     if log and not low > 0:
         raise ConfigError(f"{text}: a log scale begins above 0")
     return (
-        SearchRange(int(low), int(high), whole, log)
-        if whole
-        else SearchRange(low, high, whole, log)
+        SearchRange(int(low), int(high), integers, log)
+        if integers
+        else SearchRange(low, high, integers, log)
     )
 
 
 class RandomProposals:
-    """Settings drawn uniformly, intervals of a log scale by their logarithm."""
+    """Settings drawn uniformly, on a logarithmic scale if the range has one."""
 
-    name = "random"  # in the tuned file
+    name = "random"  # as the tuned file has it
     described = "random settings (pip install 'kbench[optuna]' for those that learn from scores)"
 
     def __init__(self, space: Space, seed: int) -> None:
@@ -147,15 +146,15 @@ class RandomProposals:
     def propose(self) -> Setting:
         """The next setting."""
         intervals, lists = self._space.intervals, self._space.lists
-        drawn: Setting = {n: i.at(self._random.uniform()) for n, i in intervals.items()}
-        return drawn | {n: v[self._random.randint(len(v))] for n, v in lists.items()}
+        numbers: Setting = {n: i.at(self._random.uniform()) for n, i in intervals.items()}
+        return numbers | {n: v[self._random.randint(len(v))] for n, v in lists.items()}
 
     def tell(self, setting: Setting, score: float | None) -> None:
-        """Scores decide nothing."""
+        """Ignore the score."""
 
 
 class OptunaProposals:
-    """Settings of Optuna's TPE, after random ones that are those of `RandomProposals`."""
+    """The first settings of `RandomProposals`, then settings of Optuna's TPE."""
 
     name = "tpe"
     described = "settings of Optuna's TPE"
@@ -177,7 +176,7 @@ class OptunaProposals:
             else FloatDistribution(interval.low, interval.high, log=interval.log)
             for name, interval in space.intervals.items()
         }
-        for name, values in space.lists.items():  # by place: a value may be of any type
+        for name, values in space.lists.items():  # as indices, because values have any type
             self._ranges[name] = CategoricalDistribution(range(len(values)))
         self._asked: list[tuple[Setting, Any]] = []
         self._n_random = 0
@@ -187,9 +186,9 @@ class OptunaProposals:
         lists = self._space.lists
         if self._n_random < _RANDOM:
             self._n_random += 1
-            places = self._drawn.propose()
-            places |= {name: list(lists[name]).index(places[name]) for name in lists}
-            self._study.enqueue_trial(places)
+            point = self._drawn.propose()
+            point |= {name: list(lists[name]).index(point[name]) for name in lists}
+            self._study.enqueue_trial(point)
         trial = self._study.ask(self._ranges)
         setting = {n: i.rounded(trial.params[n]) for n, i in self._space.intervals.items()}
         setting |= {name: values[trial.params[name]] for name, values in lists.items()}
@@ -197,9 +196,9 @@ class OptunaProposals:
         return setting
 
     def tell(self, setting: Setting, score: float | None) -> None:
-        """The mean score of a proposed setting, None if it has none."""
-        place = next(i for i, (asked, _) in enumerate(self._asked) if asked == setting)
-        _, trial = self._asked.pop(place)
+        """Record the mean score of a proposed setting, or None if its trials failed."""
+        index = next(i for i, (proposed, _) in enumerate(self._asked) if proposed == setting)
+        _, trial = self._asked.pop(index)
         state = self._failed if score is None else None
         self._study.tell(trial, score, state=state)
 
@@ -207,7 +206,7 @@ class OptunaProposals:
 def proposals(
     space: Space, seed: int, direction: Literal["max", "min"]
 ) -> RandomProposals | OptunaProposals:
-    """Optuna's where it is installed, random ones elsewhere."""
+    """Optuna's proposals if it is installed, else random ones."""
     if importlib.util.find_spec("optuna") is None:
         return RandomProposals(space, seed)
     return OptunaProposals(space, seed, direction)

@@ -1,10 +1,10 @@
-"""Choosing a method's parameters on the training rows alone: cross-validation, successive halving.
+"""Choose a method's parameters on the training rows by cross-validation and successive halving.
 
     for each rung m_1 < m_2 < ... < all rows:            (without halving there is one rung)
         a trial for each candidate and fold: fit m rows of the other folds, score on the fold
         keep the best 1/factor of the candidates by their mean score
 
-Successive halving is Jamieson and Talwalkar's (AISTATS 2016) with training rows as the resource.
+The resource of successive halving (Jamieson and Talwalkar, AISTATS 2016) is training rows.
 If two means are equal, the candidate that is earlier in the grid is better.
 
 A search covers one method and one data set. An experiment makes one search for each of its pairs,
@@ -19,7 +19,7 @@ parameters, in one trial. The score of that method on the held-out rows is the s
 A trial is a run on the data set with `dataset.holdout` set. It has a key, limits and a row like any
 other run, in `_tune` of the results folder, and is not repeated. It never opens the test rows.
 Trials that differ only along the method's regularisation path (`meta.path`, usually C) are fitted
-in one worker. Each starts from the previous solution, so its time is that of one step.
+in one worker. Each fit starts from the previous solution, so its time is shorter than a single fit.
 """
 
 import sys
@@ -52,14 +52,14 @@ from kbench.run.search.intervals import Space, proposals
 from kbench.run.search.result import SearchResult
 from kbench.run.search.trials import Trials
 
-# Fraction of the training rows that scores a self-tuning method. Set by hand.
+# Fraction of the training rows on which a self-tuning method is scored, not fitted. Set by hand.
 _HELD_OUT = 0.2
 
-# Guard: a search of few settings ends after this many proposals in a row that were tried before.
+# Guard: a search ends after this many proposals in succession that were tried before.
 _REPEATED = 100
 
-# What a tuner must not choose, because the method cannot do it.
-_AS_GIVEN = ("method.scaler=null", "method.metric=null", "method.kernel=rbf")
+# Settings of a tuner that exclude what the tuned method lacks.
+_FIXED_OF_TUNER = ("method.scaler=null", "method.metric=null", "method.kernel=rbf")
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Searches:
 
     each: list[list[str]]  # The overrides of each search
     sandbox: Sandbox  # Starts the workers of all trials
-    of: str | None = None  # The set of tuned files that the experiment names
+    of: str | None = None  # The name of the experiment's set of tuned files
     budget: Mapping[str, Any] = field(default_factory=dict)  # `plan.tune` of the experiment
     absent: dict[str, str] = field(default_factory=dict)  # Data set -> message
 
@@ -80,7 +80,7 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     Raises DataError: a data set is malformed.
     """
     space = Space.of(composer, overrides)
-    typed = overrides
+    as_typed = overrides
     if space is not None:
         overrides = space.overrides(space.ends)
     experiment = _experiment(composer, overrides)
@@ -93,12 +93,12 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
             f"experiment {experiment} cannot be tuned: its plan states no budget, as in "
             "`tune: {runs: 20}`; name a method and a data set"
         )
-    words = _untuned(overrides)
+    words = _without_tuned(overrides)
     plan = make_plan(composer, words, multirun=True)
     sandbox = worker_sandbox(overrides)
     check_methods(sandbox, plan)
     if experiment is None:
-        return Searches([list(typed)], sandbox)
+        return Searches([list(as_typed)], sandbox)
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     forms: dict[tuple[str, str], str | None] = {}
     for run in plan.runs:
@@ -108,8 +108,8 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
                 "search takes one"
             )
     others = [w for w in overrides if w.partition("=")[0] not in ("method", "dataset")]
-    each = [[*others, f"method={method}", f"dataset={dataset}"] for method, dataset in forms]
-    return Searches(each, sandbox, set_of(recipe), recipe["tune"], plan.absent)
+    commands = [[*others, f"method={method}", f"dataset={dataset}"] for method, dataset in forms]
+    return Searches(commands, sandbox, set_of(recipe), recipe["tune"], plan.absent)
 
 
 def tune(
@@ -122,8 +122,8 @@ def tune(
 ) -> SearchResult:
     """Do the missing trials of one of the `searches`, and rank the candidates.
 
-    show_line : called with a line for the user at the start of each rung.
-    of : name of the set of tuned files that the result belongs to.
+    show_line : Called with a line for the user at the start of each rung.
+    of : Name of the set of tuned files to which the result belongs.
 
     Raises ConfigError: a name, key or value is wrong, or there is only one candidate.
     Raises DataError: the data set is absent or malformed.
@@ -134,7 +134,7 @@ def tune(
         overrides = space.overrides(space.ends)
         search.require_budget()
     pair = _one_pair(composer, overrides)
-    words = _untuned(overrides)
+    words = _without_tuned(overrides)
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     if not plan.runs:
         raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
@@ -151,8 +151,8 @@ def tune(
     tuner = tuner_of(first) if len(plan.runs) == 1 else None
     if tuner is not None:
         of = None
-        named = [word for word in words if word.lstrip("+").startswith("method.")]
-        if ignored := [*named, *search.of_several]:
+        method_words = [word for word in words if word.lstrip("+").startswith("method.")]
+        if ignored := [*method_words, *search.of_several]:
             raise ConfigError(
                 f"{ignored[0]}: {tuner} would choose the parameters without it, in one trial on "
                 "one split; with it, name grid=NAME or several values, as in method.C=1,10,100"
@@ -171,32 +171,32 @@ def tune(
         )
     form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
     bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
-    candidates = [Setting(place, run.params) for place, run in enumerate(plan.runs)]
+    candidates = [Setting(index, run.params) for index, run in enumerate(plan.runs)]
     if metric in QUANTILE and len({canonical(c.params.get("quantile")) for c in candidates}) > 1:
         raise ConfigError(
             f"tune.metric is {metric.name!r} and method.quantile has several values, should have "
             "one: losses of different quantiles are not comparable"
         )
-    result.varied = _varied(pair.method, candidates, bare["method"])
+    result.varied = _varied_params(pair.method, candidates, bare["method"])
     rows = _train_rows(plan, search)
     if space is not None:
         return _over_intervals(trials, space, rows, show_line)
     rungs = search.rungs(rows, len(candidates))
-    alive = candidates
-    if search.budget:  # random order, so that the budget does not cut off one corner of the grid
+    survivors = candidates
+    if search.budget:  # in random order a budget does not cut off one corner of the grid
         order = np.random.RandomState(first.seed).permutation(len(candidates))
-        alive = [candidates[i] for i in order]
+        survivors = [candidates[i] for i in order]
     for rung, rows in enumerate(rungs):
-        at = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
-        show_line(f"{at}{len(alive)} candidates, {search.division}, {rows} training rows")
-        result.rungs.append((rows, len(alive)))
-        # Folds differ by one row, so the last rung sets no limit and uses all rows of each fold.
-        fewer = rung + 1 < len(rungs) or rows == search.rows
-        trials.climb(trials.of(words, rows if fewer else None), alive, rung, rows)
+        prefix = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
+        show_line(f"{prefix}{len(survivors)} candidates, {search.division}, {rows} training rows")
+        result.rungs.append((rows, len(survivors)))
+        # Sizes of folds differ by one row, so the last rung uses all rows without a limit.
+        limited = rung + 1 < len(rungs) or rows == search.rows
+        trials.climb(trials.of(words, rows if limited else None), survivors, rung, rows)
         result.ranked = ranked(candidates, result.metric)
-        passed = [c for c in result.ranked if c.rung == rung]
-        alive = passed[: search.survivors(len(alive))]
-        if result.budget_spent or result.stopped_by is not None or not alive:
+        in_rung = [c for c in result.ranked if c.rung == rung]
+        survivors = in_rung[: search.survivors(len(survivors))]
+        if result.budget_spent or result.stopped_by is not None or not survivors:
             break
     return result
 
@@ -204,7 +204,7 @@ def tune(
 def _over_intervals(
     trials: Trials, space: Space, rows: int, show_line: Callable[[str], None]
 ) -> SearchResult:
-    """Score proposed settings, as many at a time as there are jobs for their folds."""
+    """Score settings that a sampler proposes, as many at a time as `parallel` has jobs."""
     search, result = trials.search, trials.result
     better: Literal["max", "min"] = "max" if result.metric.direction == "max" else "min"
     propose = proposals(space, trials.seed, better)
@@ -213,36 +213,37 @@ def _over_intervals(
     at_once = max(1, trials.plan.settings.parallel.at_once // n_folds)
     show_line(f"{propose.described}: {space.described()}; {search.division}, {rows} training rows")
     result.sampler = propose.name
-    tried: dict[str, Setting] = {}
+    setting_of: dict[str, Setting] = {}
     repeated = 0
     while repeated < _REPEATED:
-        left = sys.maxsize if search.runs is None else search.runs - result.counts.total()
-        settings = [propose.propose() for _ in range(min(at_once, left // n_folds))]
+        n_left = sys.maxsize if search.runs is None else search.runs - result.counts.total()
+        settings = [propose.propose() for _ in range(min(at_once, n_left // n_folds))]
         result.budget_spent = not settings or trials.expired
         if result.budget_spent:
             break
-        fresh = {canonical(each): each for each in settings if canonical(each) not in tried}
-        repeated = 0 if fresh else repeated + 1
-        if fresh:
-            plan = trials.of(_untuned(space.overrides([*fresh.values()])), search.rows)
+        untried = {canonical(s): s for s in settings if canonical(s) not in setting_of}
+        repeated = 0 if untried else repeated + 1
+        if untried:
+            words = space.overrides([*untried.values()])
+            plan = trials.of(_without_tuned(words), search.rows)
             distinct = {canonical(run.params): run.params for run in plan.runs}
-            for key, params in zip(fresh, distinct.values(), strict=True):
-                tried[key] = Setting(len(tried), params)
-            trials.climb(plan, [tried[key] for key in fresh], 0, rows)
+            for key, params in zip(untried, distinct.values(), strict=True):
+                setting_of[key] = Setting(len(setting_of), params)
+            trials.climb(plan, [setting_of[key] for key in untried], 0, rows)
             if result.budget_spent or result.stopped_by is not None:
                 break
         for setting in settings:
-            candidate = tried[canonical(setting)]
+            candidate = setting_of[canonical(setting)]
             propose.tell(setting, candidate.mean if candidate.scores else None)
-    result.rungs.append((rows, len(tried)))
-    result.ranked = ranked(tried.values(), result.metric)
+    result.rungs.append((rows, len(setting_of)))
+    result.ranked = ranked(setting_of.values(), result.metric)
     return result
 
 
 def tuner_of(run: Run) -> str | None:
-    """The method that chooses the parameters of the run's method, for its task; None without one.
+    """The self-tuning method that chooses the parameters of the run's method; None without one.
 
-    It searches for a width of the Gaussian kernel; methods with another kernel have no tuner.
+    Tuners search for a width of the Gaussian kernel, so methods with another kernel have no tuner.
     """
     meta = read_yaml(options("method")[run.method]).get("meta") or {}
     tuners = meta.get("tuner") or {}
@@ -252,16 +253,16 @@ def tuner_of(run: Run) -> str | None:
 def _by_tuner(
     trials: Trials, words: Sequence[str], tuner: str, show_line: Callable[[str], None]
 ) -> SearchResult:
-    """Run the tuner on the training rows of one split, and take over what it has chosen.
+    """Run the tuner on the training rows of one split, and take its parameters as the result.
 
-    It reports its choice as values `chosen_NAME` of the trace; those that the method has are taken.
+    The tuner reports its choice as values `chosen_NAME` of the trace.
     """
     search, result = trials.search, trials.result
     result.split = search
-    # A tuned file holds parameters for the rows and the kernel as the method takes them.
-    overrides = [f"method={tuner}", *_AS_GIVEN]
-    kept = [word for word in words if not word.lstrip("+").startswith("method")]
-    plan = trials.of([*overrides, *kept], search.rows)
+    # The tuned file is for the method, which has no scaler, learned metric or other kernel.
+    overrides = [f"method={tuner}", *_FIXED_OF_TUNER]
+    other_words = [word for word in words if not word.lstrip("+").startswith("method")]
+    plan = trials.of([*overrides, *other_words], search.rows)
     rows = _train_rows(trials.plan, search)
     rows = min(rows, search.rows or rows)
     result.rungs.append((rows, 1))
@@ -269,33 +270,33 @@ def _by_tuner(
     candidate = Setting(0, plan.runs[0].params)
     trials.climb(plan, [candidate], 0, rows)
     if candidate.scores:
-        candidate.params = _chosen(plan, trials.plan.runs[0].params)
+        candidate.params = _chosen_params(plan, trials.plan.runs[0].params)
         result.varied = list(candidate.params)
         result.ranked = [candidate]
     return result
 
 
-def _chosen(plan: Plan, known: Mapping[str, Any]) -> dict[str, float]:
-    """Last values of the curves `chosen_NAME` of the run, of the parameters that are known."""
+def _chosen_params(plan: Plan, names: Mapping[str, Any]) -> dict[str, float]:
+    """Last value of each curve `chosen_NAME` of the run whose NAME is in `known`."""
     curves = ResultsFolder(plan.settings.results_dir).read_curves(reference=False)
     curves = curves[curves["key"] == plan.runs[0].key]
     last = dict(zip(curves["curve"], curves["value"], strict=True))
-    return {name: float(last[f"chosen_{name}"]) for name in known if f"chosen_{name}" in last}
+    return {name: float(last[f"chosen_{name}"]) for name in names if f"chosen_{name}" in last}
 
 
-def _untuned(overrides: Sequence[str]) -> list[str]:
-    """The overrides, with tuned=none unless they name a tuned file."""
+def _without_tuned(overrides: Sequence[str]) -> list[str]:
+    """The overrides, and `tuned=none` unless the overrides name a tuned file."""
     return [*overrides, *([] if any(w.startswith("tuned=") for w in overrides) else [NONE])]
 
 
 def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
-    """The experiment that a command names; a ConfigError if other keys are swept."""
+    """The command's experiment, or None; raises ConfigError for sweeps of keys of no method."""
     parsed = composer.parse(overrides)
-    named = [override.key_or_group == "experiment" for override in parsed]
+    is_experiment = [override.key_or_group == "experiment" for override in parsed]
     for text, override in zip(overrides, parsed, strict=True):
         key = override.key_or_group
-        lists = any(named) and key in ("method", "dataset")
-        if override.is_sweep_override() and not key.startswith("method.") and not lists:
+        is_list = any(is_experiment) and key in ("method", "dataset")
+        if override.is_sweep_override() and not key.startswith("method.") and not is_list:
             raise ConfigError(f"{text}: kbench tune takes several values of the method's keys only")
     return read_request(composer, overrides, multirun=True).experiments[0]
 
@@ -304,14 +305,16 @@ def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
     """The method and the data set that a search names."""
     request = read_request(composer, overrides, multirun=True)
     experiment = request.experiments[0]
-    named = list(pairs(request, experiment, recipe_of(composer, experiment)))
-    if not named:
+    found_pairs = list(pairs(request, experiment, recipe_of(composer, experiment)))
+    if not found_pairs:
         raise ConfigError("nothing to tune: name a method, as in `kbench tune method=svc`")
-    return named[0]
+    return found_pairs[0]
 
 
-def _varied(method: str, candidates: Sequence[Setting], bare: Mapping[str, Any]) -> list[str]:
-    """Parameters that differ between the candidates, or from the values of the method's config."""
+def _varied_params(
+    method: str, candidates: Sequence[Setting], bare: Mapping[str, Any]
+) -> list[str]:
+    """Parameters whose values differ between candidates or from the method's config."""
     varied = []
     for name in candidates[0].params:
         if name not in bare:
@@ -328,20 +331,20 @@ def _varied(method: str, candidates: Sequence[Setting], bare: Mapping[str, Any])
 def _metric(task: str, name: str | None) -> MetricSpec | AddedScore:
     if name is None:
         return METRICS[task][0]
-    more = QUANTILE if task == "regression" else RANKINGS
-    ranking = [metric for metric in (*METRICS[task], *more) if metric.direction]
-    known: dict[str, MetricSpec | AddedScore] = {metric.name: metric for metric in ranking}
-    if name in known:
-        return known[name]
+    task_metrics = QUANTILE if task == "regression" else RANKINGS
+    ranking = [metric for metric in (*METRICS[task], *task_metrics) if metric.direction]
+    by_name: dict[str, MetricSpec | AddedScore] = {metric.name: metric for metric in ranking}
+    if name in by_name:
+        return by_name[name]
     if name in COLUMNS:
         raise ConfigError(
-            f"tune.metric is {name!r}, should be one of {', '.join(known)} for {task}"
+            f"tune.metric is {name!r}, should be one of {', '.join(by_name)} for {task}"
         )
     return added_score(name)
 
 
 def _train_rows(plan: Plan, search: Search) -> int:
-    """Fewest training rows of any validation split; a ConfigError if rows cannot be split so."""
+    """Training rows of the first (smallest) validation split; raises ConfigError without one."""
     from kbench.data import open_prepared
     from kbench.data.preparation.split import holdout_rows
 
@@ -352,9 +355,9 @@ def _train_rows(plan: Plan, search: Search) -> int:
 
 
 def _search_facts(run: Run, of: str | None) -> dict[str, Any]:
-    """Facts that later runs with the tuned file are compared with.
+    """Facts with which later runs that use the tuned file are compared.
 
-    The files of a set belong to experiments and stay valid if the method's source changes.
+    Files of an experiment's set lack `source_sha256`, as they stay valid if the source changes.
     """
     facts = {name: getattr(run, name) for name in ("seed", "data_sha256", "variant")}
     source = {} if of else {"source_sha256": source_sha256(run.estimator)}

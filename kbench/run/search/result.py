@@ -1,4 +1,4 @@
-"""The result of a search for parameters, and what a tuned file says of it."""
+"""The result of a search for parameters, and its entries in a tuned file."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,9 +15,8 @@ from kbench.run.search.halving import Search, Setting
 class SearchResult:
     """The result of a search."""
 
-    # Names in the command.
-    method: str
-    dataset: str
+    method: str  # Name in the command
+    dataset: str  # Name in the command
     of: str | None  # Name of the set of tuned files in the experiment's plan
     metric: MetricSpec | AddedScore
     about: dict[str, Any]  # Entries of the tuned file about the data set and the method
@@ -25,23 +24,23 @@ class SearchResult:
     # Parameters that the search chooses or the command line sets.
     varied: list[str] = field(default_factory=list)
     ranked: list[Setting] = field(default_factory=list)  # Candidates with a score, best first
-    # list of (Run, status, message): trials that are not ok.
+    # (run, status, message) of trials that are not ok.
     failed: list[tuple[Run, str, str]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)  # Status -> trials
-    # list of (training rows, candidates): rungs that were started.
+    counts: Counter[str] = field(default_factory=Counter)  # Status -> number of trials
+    # (number of training rows, number of candidates) of rungs that were started.
     rungs: list[tuple[int, int]] = field(default_factory=list)
     cpu_s: float = 0.0  # CPU seconds of all fits and predictions
     newest: datetime | None = None  # Start of the last trial
     budget_spent: bool = False  # Whether the budget ended the search
     stopped_by: int | None = None  # The signal that ended the search
     tuner: str | None = None  # The method that chose the parameters by itself
-    # What proposed the settings of a search over intervals: tpe or random.
-    sampler: str | None = None
-    split: Search | None = None  # Its validation split, where the search would have had folds
+    sampler: str | None = None  # Sampler of a search over intervals: tpe or random
+    # Settings that replace those of the command, with a validation split in place of folds.
+    split: Search | None = None
 
     @property
     def exit_code(self) -> int:
-        """The exit code, as a runner's: 1 if a trial failed."""
+        """The exit code: 1 if a trial failed, 128 + a signal that ended the search, else 0."""
         if self.stopped_by is not None:
             return 128 + self.stopped_by
         return 1 if self.failed else 0
@@ -52,13 +51,13 @@ class SearchResult:
         return {name: self.ranked[0].params[name] for name in self.varied}
 
     def summary(self, search: Search) -> dict[str, Any]:
-        """Entries of the tuned file about the search; they depend only on the trials."""
+        """Entries of the tuned file about the search, which depend only on the trials."""
         best = self.ranked[0]
         search = self.split or search
-        by = {"tuner": self.tuner, "sampler": self.sampler}
+        chosen_by = {"tuner": self.tuner, "sampler": self.sampler}
         division = "validation" if search.validation else "folds"
         return {
-            **{name: value for name, value in by.items() if value},
+            **{name: value for name, value in chosen_by.items() if value},
             "metric": self.metric.name,
             "mean": best.mean,
             "sd": best.sd,

@@ -1,4 +1,4 @@
-"""Trials of a search: runs in the folder `_tune` of the results, and the scores of their rows."""
+"""Trials of a search, which are runs with rows in the folder `_tune` of the results folder."""
 
 import time
 from collections import defaultdict
@@ -19,9 +19,9 @@ from kbench.run.search.result import SearchResult
 
 
 class Trials:
-    """Does the trials of one search, and enters what they say into its result.
+    """Does the trials of a search, and writes scores and counts into its result.
 
-    plan : the runs of the candidates, on all training rows.
+    plan : The runs of the candidates on all training rows.
     began : `time.monotonic()` at the start of the search.
     """
 
@@ -40,12 +40,12 @@ class Trials:
 
     @property
     def expired(self) -> bool:
-        """Whether the time of the search is up."""
+        """Whether the time of the search is over."""
         seconds = self.search.seconds
         return seconds is not None and time.monotonic() - self._began >= seconds
 
     def of(self, words: Sequence[str], rows: int | None) -> Plan:
-        """The trials of a command's runs, on `rows` training rows or all but those of a fold."""
+        """The trials of the runs of `words`, on `rows` training rows or, if None, on all rows."""
         trials = make_plan(
             self._composer,
             [*words, *self.search.holdouts(self.seed, rows)],
@@ -59,38 +59,38 @@ class Trials:
     def climb(self, trials: Plan, candidates: list[Setting], rung: int, rows: int) -> None:
         """Do the trials of a rung, and store the scores of candidates that finished every fold."""
         search, result = self.search, self.result
-        folds: defaultdict[str, list[Run]] = defaultdict(list)  # of each candidate
+        folds: defaultdict[str, list[Run]] = defaultdict(list)  # params -> runs, one per fold
         for run in trials.runs:
             folds[canonical(run.params)].append(run)
         trials.runs = [run for c in candidates for run in folds[canonical(c.params)]]
         if search.runs is not None:
-            left = max(0, search.runs - result.counts.total())
-            result.budget_spent = len(trials.runs) > left
-            del trials.runs[left:]
+            n_left = max(0, search.runs - result.counts.total())
+            result.budget_spent = len(trials.runs) > n_left
+            del trials.runs[n_left:]
         runner = Runner(trials, self._sandbox)
 
         def unwanted(run: Run) -> bool:
-            """Whether its candidate failed on another fold, or time is up."""
+            """Whether the run's candidate failed on another fold, or the time is over."""
             if any(other.params == run.params for other, _, _ in runner.summary.failed):
                 return True
-            late = self.expired
-            result.budget_spent |= late
-            return late
+            expired = self.expired
+            result.budget_spent |= expired
+            return expired
 
-        # The runs of a path are started together, and would continue after the time is up.
+        # Runs of a path are started together, so a time limit would not stop them one by one.
         paths = search.seconds is None
         summary = runner.execute(finished_here(trials), skip=unwanted, paths=paths)
         result.stopped_by = summary.stopped_by
         result.failed += summary.failed
         scores = self._scores(runner)
         for candidate in candidates:
-            of_folds = [scores.get(run.key) for run in folds[canonical(candidate.params)]]
-            known = [score for score in of_folds if score is not None]
-            if len(known) == len(of_folds):
-                candidate.rung, candidate.rows, candidate.scores = rung, rows, known
+            fold_scores = [scores.get(run.key) for run in folds[canonical(candidate.params)]]
+            finished = [score for score in fold_scores if score is not None]
+            if len(finished) == len(fold_scores):
+                candidate.rung, candidate.rows, candidate.scores = rung, rows, finished
 
     def _scores(self, runner: Runner) -> dict[str, float]:
-        """key -> score of the trials of a rung that are ok; adds all trials to the counts."""
+        """key -> score, for trials of a rung with status ok; all trials are added to the counts."""
         result = self.result
         frame = runner.folder.read(reference=False)
         keys = {run.key for run in runner.plan.runs}
