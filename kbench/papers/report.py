@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
-# What can be selected beside the papers and their tables.
+# Names of sheets that can be selected beside the papers and their tables.
 _SHEETS = ("cells", "causes", "claims", "systems", "budgets")
 
 
@@ -64,10 +64,10 @@ def make_papers(
     folder : ResultsFolder
     tables : sequence of str, optional
         Tables such as `hss_table5`, papers such as `hss`, `cells`, `causes`, `claims`, `systems`
-        and `budgets`; all of them by default, in the terminal a screen for each paper.
+        and `budgets`. By default all are reported, in the terminal on a screen for each paper.
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
-        Also write the text there.
+        File to which the text is written as well.
     reference, width, colour
         As in `make_report`.
 
@@ -88,7 +88,7 @@ def make_papers(
 
 
 def read_report(content: Content, tables: Sequence[str] | None = None) -> "PapersReport":
-    """The papers' report on the content of a folder, of the selected tables; None selects all."""
+    """The papers' report on a folder's content with the selected tables; None selects all."""
     return PapersReport(tables, runs_of(content), content.environments, content.skipped)
 
 
@@ -98,9 +98,9 @@ def runs_of(content: Content) -> Runs:
     columns = ["key", "environment", "threads", "curve", "x_name"]
     x, y = content.curves["x"].to_numpy(), content.curves["value"].to_numpy()
     groups: dict[Any, Any] = content.curves.groupby(columns).indices
-    for (key, environment, threads, name, abscissa), places in groups.items():
+    for (key, environment, threads, name, abscissa), indices in groups.items():
         curve = name if abscissa == "seconds" else f"{name} over {abscissa}"
-        values = x[places].tolist(), y[places].tolist()
+        values = x[indices].tolist(), y[indices].tolist()
         curves.setdefault((key, environment, int(threads)), {})[curve] = values
     return Runs(content.rows, curves)
 
@@ -119,18 +119,18 @@ class PapersReport:
         self.environments = environments
         self.skipped = skipped
         tables = all_tables()
-        known = {table.id: [table] for table in tables}
-        known |= {name: [table for table in tables if table.paper == name] for name in PAPERS}
+        by_name = {table.id: [table] for table in tables}
+        by_name |= {name: [table for table in tables if table.paper == name] for name in PAPERS}
         selected = list(names) if names is not None else [*PAPERS, *_SHEETS]
         self.whole = names is None
         for name in selected:
-            if name not in known and name not in _SHEETS:
-                hint = nearest(name, [*known, *_SHEETS])
+            if name not in by_name and name not in _SHEETS:
+                hint = nearest(name, [*by_name, *_SHEETS])
                 words = ", ".join([*PAPERS, *_SHEETS])
                 hint = hint or f", should be one of {words}, or a table such as hss_table5"
                 raise ConfigError(f"no paper's table is called {name!r}{hint}")
-        chosen = {table.id: table for name in selected for table in known.get(name, ())}
-        self.filled = [form for table in chosen.values() for form in filled(table, runs)]
+        layouts = {table.id: table for name in selected for table in by_name.get(name, ())}
+        self.filled = [form for table in layouts.values() for form in filled(table, runs)]
         self.verdicts = [verdict(claim, runs) for claim in claims()] if "claims" in selected else []
         studies: dict[str, Callable[[], list[Sheet]]] = {
             "systems": lambda: [system_sheet(system, runs, environments) for system in systems()],
@@ -138,28 +138,28 @@ class PapersReport:
             "cells": lambda: [cell_sheet(self._counted)],
             "causes": lambda: [cause_sheet(self._counted)],
         }
-        self.studies = {name: made() for name, made in studies.items() if name in selected}
+        self.studies = {name: make() for name, make in studies.items() if name in selected}
 
     @cached_property
     def _counted(self) -> list[Filled]:
-        """The tables whose cells are counted: the selected ones, or all if none is selected."""
+        """The tables whose cells are counted: the selected tables, or all if none is selected."""
         return self.filled or [form for table in all_tables() for form in filled(table, self.runs)]
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
-        """Everything that is selected, as plain tables; claims of at most `width` characters."""
+        """All selected tables and studies as sheets; claims take at most `width` characters."""
         tables = [sheets.sheet(form, self.environments) for form in self.filled]
         if tables:
             tables[-1].notes.append(legend("cells", "clocks", "ratio"))
         return [*tables, *verdict_sheets(self.verdicts, width), *self.study_sheets()]
 
     def overview(self, width: int) -> list[Sheet]:
-        """A screen for each paper, its claims in one line each; at the end one for all of them."""
-        made = [*verdict_sheets(self.verdicts, width, details=False), summary(self.verdicts)]
-        made[-1].notes.append(
+        """A screen for each paper with a line for each claim, and last a screen for all papers."""
+        result = [*verdict_sheets(self.verdicts, width, details=False), summary(self.verdicts)]
+        result[-1].notes.append(
             f"{coverage(self.filled)}. More: table=claims, table=dcsvm (or"
             f" {', '.join(PAPERS[1:])}), table=dcsvm_table3, table={', '.join(_SHEETS)}."
         )
-        return made
+        return result
 
     def study_sheets(self) -> list[Sheet]:
         """Systems, budgets and counts."""
@@ -173,8 +173,8 @@ class PapersReport:
             return markdown.markdown_sheets(self.sheets())
         if format == "latex":
             return latex.latex_sheets(self.sheets(latex.WIDTH))
-        shown = self.overview(width) if self.whole else self.sheets(width)
-        return terminal.sheets(shown, width=width, paint=paint)
+        selected = self.overview(width) if self.whole else self.sheets(width)
+        return terminal.sheets(selected, width=width, paint=paint)
 
     @cached_property
     def drawings(self) -> list[Drawing]:
@@ -183,9 +183,9 @@ class PapersReport:
         return drawings(self.runs, self.environments, papers)
 
     def addition(self, store: RowStore) -> Addition:
-        """The report's lists on a page; the rows behind the cells of tables go into `store`."""
+        """The report's lists on a page; rows behind the cells of tables are added to `store`."""
         machines = {form.machine for form in self.filled if form.machine is not None}
-        of_drawings = {name for drawing in self.drawings for name in drawing.environments}
+        of_figures = {name for drawing in self.drawings for name in drawing.environments}
         return Addition(
             summary=f"the papers' tables have {coverage(self.filled)}" if self.filled else "",
             front=views.front(self.verdicts, self.studies.get("systems", ())),
@@ -196,18 +196,18 @@ class PapersReport:
             ],
             studies=[views.studies_view(self.studies)],
             titles=views.papers_of_sets(),
-            environments=frozenset(of_drawings | {machine.environment for machine in machines}),
+            environments=frozenset(of_figures | {machine.environment for machine in machines}),
         )
 
     def html(self) -> str:
-        """One page, with everything in one file."""
+        """One page in a single file."""
         site = page(
             [], self.environments, [], settings=0, contributions=[self], remarks=self.skipped
         )
         return site.one_file()
 
     def csv(self) -> str:
-        """The cells of the tables, or without tables the verdicts, or else all other sheets."""
+        """The cells of the tables; without tables the verdicts; without both all other sheets."""
         if self.filled:
             return _csv(sheets.cell_records(self.filled))
         if self.verdicts:
@@ -225,7 +225,7 @@ class PapersReport:
         )
 
     def write(self, where: Path) -> list[Path]:
-        """Write every format that is text, and each figure by itself, to the folder `where`."""
+        """Write every text format, and a file for each figure, to the folder `where`."""
         names = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
         texts = {where / name: self.text(format) for format, name in names.items()}
         texts[where / "claims.csv"] = _csv(verdict_records(self.verdicts))
@@ -241,7 +241,6 @@ class PapersReport:
 
 
 def _csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Records with the same names as CSV."""
     return csv_text(list(records[0]), records) if records else ""
 
 

@@ -1,20 +1,21 @@
 """Two studies of kbench's own: algorithm against implementation, and budgets for predictions.
 
-*Algorithm against implementation* shows the parts of a gain that are due to the paper's idea and to
-the code. A system is a list of steps, from a common program to the paper's method. Its table has a
-line for each problem and machine on which the last step and another one have ok runs with the same
-setting: the paper's own setting if the steps have run it, otherwise the setting that most steps
-have run. A second line has the medians over all other settings, such as a grid. A part is the
-quotient of the costs of two steps, or of phases of each: 5 means that the second costs a fifth. A
-step is one line of rows: of the system's experiments, or if they have none of all commands, the
-line that cells prefer (`kbench.papers.cells.runs.preference`). A part is a gain only if the second
-step's score is about as good (`_gain`); a star marks the others, and medians leave them out. The
-last line has the median over data sets, each of which counts once, with its most training rows.
+*Algorithm against implementation* divides a speed-up into what the paper's idea and what the code
+contributes. A system is a list of steps, from a common program to the paper's method. Its table has
+a line for each problem and machine on which the last step and at least one other step have ok runs
+with the same setting: the paper's own setting if the steps have run it, otherwise the setting that
+most steps have run. A second line has the medians over all other settings, such as a grid. A part
+is the quotient of the costs of two steps, or of phases of each: 5 means that the second step costs
+a fifth of the first. A step is one line of rows from the system's experiments, or from any command
+if these have none; cells prefer the same line (`kbench.papers.cells.runs.preference`). A part is a
+gain only if the second step's score is about as good (`_gain`); a star marks other parts, and
+medians leave them out. The last line has the median over data sets; each counts once, with its
+largest number of training rows.
 
 A *budget* is a limit of the cost of predictions, a multiple of the time of a product with a vector.
 A line of the table is a method on a data set, or a method with one of its ingredients left out. For
-each limit it has the best score of the settings within the limit, the cost of that setting, and its
-parameters.
+each limit the line has the best score of the settings within the limit, the cost of that setting,
+and its parameters.
 """
 
 import itertools
@@ -54,8 +55,8 @@ from kbench.report.sheet import Sheet
 # The last line of a system's table.
 OVER_SETS = "median over data sets"
 
-# By how much a score may be worse and count as about as good: points of accuracy, as in DC-SVM's
-# section 5.4; other scores may be worse by `MAX_RELATIVE`. Set by hand.
+# A score counts as about as good if it is worse by at most this many points of accuracy, as in
+# DC-SVM's section 5.4; other scores may be worse by `MAX_RELATIVE`. Set by hand.
 MAX_LOSS = 1.0
 
 # The parameters in which steps agree, in words, and the line of each step.
@@ -102,9 +103,9 @@ class System:
     notes: Sequence[str] = ()
 
     def cost_of(self, line: Line) -> float | None:
-        """The mean cost (`mean_of`); None where it was not measured, or cut short.
+        """The mean cost (`mean_of`); None if it was not measured, or was cut short.
 
-        Runs whose phases are not known are left out where phases do not count.
+        If `without` names phases, runs whose phases are not known are left out.
         """
         whole = mean_of(line, self.cost.column)
         if whole is None or not self.without:
@@ -121,21 +122,21 @@ class System:
 @cache
 def systems() -> tuple[System, ...]:
     """All systems, in the order of the file; `where` selects what their steps have in common."""
-    made = []
-    for spelt in map(dict, load("systems.yaml")):
-        where = selector(run=spelt["run"], **spelt.pop("where", {}))
-        spelt["steps"] = {name: where & selector(**step) for name, step in spelt["steps"].items()}
-        spelt["parts"] = {name: CostRatio(*part) for name, part in spelt["parts"].items()}
-        spelt |= {name: quantity(spelt[name]) for name in ("cost", "score")}
-        made.append(System(**spelt))
-    return tuple(made)
+    result = []
+    for entry in map(dict, load("systems.yaml")):
+        where = selector(run=entry["run"], **entry.pop("where", {}))
+        entry["steps"] = {name: where & selector(**step) for name, step in entry["steps"].items()}
+        entry["parts"] = {name: CostRatio(*part) for name, part in entry["parts"].items()}
+        entry |= {name: quantity(entry[name]) for name in ("cost", "score")}
+        result.append(System(**entry))
+    return tuple(result)
 
 
 def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
-    """The table of a system: the main setting of each problem, then medians over its others."""
+    """The table of a system: the main setting of each problem, then medians over other settings."""
     compared = compared_steps(system, runs)
-    ran = {step for _, settings in compared for _, steps in settings for step in steps}
-    shown = [step for step in system.steps if step in ran]
+    present = {step for _, settings in compared for _, steps in settings for step in steps}
+    shown = [step for step in system.steps if step in present]
     header = ["data set", "setting"]
     for step in shown:
         header += [f"{step}, {system.cost.title}", f"{step}, {system.score.title}"]
@@ -161,8 +162,8 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
         medians = [_over_sets(compared, part, system) for part in parts]
         rows.append((None, [OVER_SETS, "", *blank, *medians]))
     notes = _notes(system, compared, runs)
-    if gone := [step for step in system.steps if step not in shown]:
-        notes.append(f"Without runs at these settings: {', '.join(gone)}.")
+    if missing := [step for step in system.steps if step not in shown]:
+        notes.append(f"Without runs at these settings: {', '.join(missing)}.")
     if not rows:
         lacking = f"No problem has ok runs of {list(system.steps)[-1]} and another step"
         notes = [f'{lacking} with the same settings: run "kbench -m {system.run}"']
@@ -173,7 +174,7 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
 def _with_machines(
     sheet: Sheet, rows: Sequence[OfMachine], environments: Mapping[str, Any]
 ) -> Sheet:
-    """The sheet with rows, each with the number of its machine, which the last notes describe."""
+    """The sheet with rows that name the number of their machine; the last notes describe these."""
     machines = dict.fromkeys(machine for machine, _ in rows if machine is not None)
     marks = {machine: f"[{number}]" for number, machine in enumerate(machines, start=1)}
     texts = [
@@ -186,7 +187,7 @@ def _with_machines(
 
 
 def _notes(system: System, compared: Compared, runs: Runs) -> list[str]:
-    """Notes on the parts, on what steps do not have in common, on failed and disturbed runs."""
+    """Notes on the parts, on differences between steps, and on failed and disturbed runs."""
     words = "; ".join(f"{name} = {part}" for name, part in system.parts.items())
     notes = [f"× columns are quotients of {system.cost.title} of two steps: {words}."]
     if compared:
@@ -194,8 +195,8 @@ def _notes(system: System, compared: Compared, runs: Runs) -> list[str]:
         allowed = f"{MAX_LOSS:g} point" if title.endswith("%") else f"{MAX_RELATIVE:.0%}"
         notes.append(
             f"*: the second step's {title} is not known, or worse by more than {allowed}. Such"
-            " quotients are no gains, and medians leave them out. The last line counts each data"
-            " set once, with its most training rows."
+            " quotients do not count as gains, and medians leave them out. The last line counts"
+            " each data set once, with its largest number of training rows."
         )
     notes += system.notes if compared else []
     if phases := ", ".join(system.without):
@@ -217,20 +218,20 @@ def _notes(system: System, compared: Compared, runs: Runs) -> list[str]:
 
 
 def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]]]:
-    """Comparisons in which the last step and another one have ok runs with the same setting.
+    """Comparisons in which the last step and another step have ok runs with the same setting.
 
-    Each has its settings, the main one first, with the line of each step.
+    Each comparison comes with its settings, the main setting first, and the line of each step.
     """
     experiments = experiments_of(system.run)
     steps_of: defaultdict[int, list[str]] = defaultdict(list)
     rows: list[Row] = []
     for machine, dataset, variant in runs.places:
-        choice, matching = Choice(dataset, variant), {}
+        choice, step_rows = Choice(dataset, variant), {}
         for step, wanted in system.steps.items():
             for row in runs.matching(machine, wanted, choice):
-                matching[id(row)] = row
+                step_rows[id(row)] = row
                 steps_of[id(row)].append(step)
-        rows += asked_first(experiments, list(matching.values()))
+        rows += asked_first(experiments, list(step_rows.values()))
     last, compared = list(system.steps)[-1], []
     for comparison in comparisons(rows):
         matches: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
@@ -244,8 +245,8 @@ def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Se
         for values, steps in sorted(matches.items(), key=lambda item: str(item[0])):
             n_ok = sum(bool(line.ok) for line in steps.values())
             if n_ok > 1 and last in steps and steps[last].ok:
-                stated = any(made_by(system.own, line) for line in steps.values())
-                settings.append((not stated, -n_ok, _words(system, values), steps))
+                is_of_paper = any(made_by(system.own, line) for line in steps.values())
+                settings.append((not is_of_paper, -n_ok, _words(system, values), steps))
         if settings:
             settings.sort(key=lambda setting: setting[:2])
             compared.append((comparison, [(words, steps) for *_, words, steps in settings]))
@@ -255,8 +256,8 @@ def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Se
 def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
     """The settings of a line: one for each C of a fit, none if the method lacks a parameter."""
     values = [line.params.get(name) for name in system.same]
-    spread = [value if isinstance(value, list) else [value] for value in values]
-    return [] if None in values else list(itertools.product(*spread))
+    lists = [value if isinstance(value, list) else [value] for value in values]
+    return [] if None in values else list(itertools.product(*lists))
 
 
 def _words(system: System, values: Sequence[Any]) -> str:
@@ -265,7 +266,7 @@ def _words(system: System, values: Sequence[Any]) -> str:
 
 
 def _text(line: Line | None, quantity: Quantity) -> str:
-    """The mean, or the status of runs that failed."""
+    """The mean, or how runs ended that failed."""
     if line is None:
         return ""
     measured = line.mean_sd(quantity.column)
@@ -275,7 +276,7 @@ def _text(line: Line | None, quantity: Quantity) -> str:
 
 
 def _quotient(steps: Mapping[str, Line], part: CostRatio, system: System) -> float | None:
-    """The cost of one step, or of a phase, over another's; None if one of them is not known."""
+    """The cost of a step or phase divided by another's; None if one cost is not known."""
     if part.before not in steps or part.after not in steps:
         return None
     lines = steps[part.before], steps[part.after]
@@ -307,26 +308,28 @@ def _marked(steps: Mapping[str, Line], part: CostRatio, system: System) -> str:
 
 
 def _over_sets(compared: Compared, part: CostRatio, system: System) -> str:
-    """The median gain over data sets, and of how many of those with a quotient it is."""
+    """The median gain over data sets, and how many data sets with a quotient have a gain."""
     gains: dict[str, float | None] = {}
     for comparison, ((_, steps), *_) in sorted(
         compared, key=lambda c: -(c[0].problem.n_train or 0)
     ):
         if _quotient(steps, part, system) is not None:
             gains.setdefault(comparison.problem.dataset, _gain(steps, part, system))
-    known = [gain for gain in gains.values() if gain is not None]
-    if not known:
+    counted = [gain for gain in gains.values() if gain is not None]
+    if not counted:
         return f"none of {len(gains)} sets" if gains else ""
-    of = f"{len(known)} of {len(gains)}" if len(known) < len(gains) else f"{len(known)}"
-    return f"{_ratio(statistics.median(known))} over {of} sets"
+    n_sets = f"{len(counted)} of {len(gains)}" if len(counted) < len(gains) else f"{len(counted)}"
+    return f"{_ratio(statistics.median(counted))} over {n_sets} sets"
 
 
 def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:
-    """The mean seconds of several phases over the runs whose phases are known; None without any."""
-    of_rows = [known for row in line.ok if (known := phases_of(row)) is not None]
-    if not of_rows or any(set(phases).isdisjoint(known) for known in of_rows):
+    """The mean seconds of `phases` over runs with known phases; None if no run has them."""
+    per_row = [seconds for row in line.ok if (seconds := phases_of(row)) is not None]
+    if not per_row or any(set(phases).isdisjoint(seconds) for seconds in per_row):
         return None
-    return statistics.fmean(math.fsum(known.get(name, 0.0) for name in phases) for known in of_rows)
+    return statistics.fmean(
+        math.fsum(seconds.get(name, 0.0) for name in phases) for seconds in per_row
+    )
 
 
 def _ratio(value: float | None) -> str:
@@ -334,7 +337,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _median(values: Sequence[float], n: int) -> str:
-    """The median, and the number of its values if it is not `n`: not every step has run at each."""
+    """The median, and the number of values if it is not `n`, because a step lacks settings."""
     if not values:
         return ""
     middle = _ratio(statistics.median(values))
@@ -357,14 +360,14 @@ class Budgets:
 
 @cache
 def budgets() -> tuple[Budgets, ...]:
-    """All of them, in the order of the file."""
-    made = []
+    """All budgets, in the order of the file."""
+    result = []
     for entry in load("budgets.yaml"):
         where = selector(run=entry["run"], kernel=paper(entry["paper"]).kernel)
-        lines = {label: where & selector(**spelt) for label, spelt in entry["lines"].items()}
+        lines = {label: where & selector(**step) for label, step in entry["lines"].items()}
         quantities = {name: quantity(entry[name]) for name in ("cost", "score")}
-        made.append(Budgets(**{**entry, **quantities, "lines": lines}))
-    return tuple(made)
+        result.append(Budgets(**{**entry, **quantities, "lines": lines}))
+    return tuple(result)
 
 
 def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
@@ -381,7 +384,7 @@ def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -
             rows.append((machine, [method, *cells, str(len(lines))]))
     unit = f"{budget.cost.title} counts in products Xw of as many rows with a vector."
     notes = [
-        f"{unit} Of the settings, counted in the last column, the best on the test rows is shown."
+        f"{unit} Of the settings, which the last column counts, the best on test rows is shown."
     ]
     if not rows:
         notes = [f'No rows: run "kbench -m {budget.run}"']
@@ -392,9 +395,9 @@ def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -
 def _lines(
     budget: Budgets, runs: Runs, machine: TimingConditions, wanted: Selector, name: str
 ) -> list[Line]:
-    """The ok lines of the first data set, of those that stand for the paper's, that has any.
+    """The ok lines of the first choice of data that has any, for the paper's data set `name`.
 
-    These are lines of the table's experiments if there are any, otherwise of any command.
+    The lines come from the table's experiments if possible, otherwise from any command.
     """
     for choice in paper(budget.paper).data[name]:
         ok = [line for line in runs.lines(machine, wanted, choice) if line.ok]
@@ -404,16 +407,16 @@ def _lines(
 
 
 def _within(limit: float, lines: Sequence[Line], budget: Budgets) -> list[str]:
-    """Score, cost and setting of the best line within the limit; without any, the least cost."""
-    measured = []
+    """Score, cost and setting of the best line within the limit; if none is, the least cost."""
+    points = []
     for line in lines:
         cost, score = line.mean_sd(budget.cost.column), line.mean_sd(budget.score.column)
         if cost is not None and score is not None:
-            measured.append((cost[0], score[0], line))
-    if not measured:
+            points.append((cost[0], score[0], line))
+    if not points:
         return ["", "", ""]
-    within = [point for point in measured if point[0] <= limit]
+    within = [point for point in points if point[0] <= limit]
     if not within:
-        return ["–", f"from {budget.cost.text(min(point[0] for point in measured))}", ""]
-    paid, reached, line = max(within, key=lambda point: (budget.score.sign * point[1], -point[0]))
-    return [budget.score.text(reached), budget.cost.text(paid), line.setting]
+        return ["–", f"from {budget.cost.text(min(point[0] for point in points))}", ""]
+    best = max(within, key=lambda point: (budget.score.sign * point[1], -point[0]))
+    return [budget.score.text(best[1]), budget.cost.text(best[0]), best[2].setting]

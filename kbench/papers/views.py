@@ -40,22 +40,22 @@ from kbench.report.sheet import Sheet, pieces
 
 _MEANINGS = "".join(f"<dt>{words(kind)}</dt><dd>{words(kind.means)}</dd>" for kind in OUTCOMES)
 
-# Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and the
-# characters of a column's padding. Set by hand.
+# Number of characters of value columns that fit beside the row names in a window of 1,280 pixels,
+# and of a column's padding. Set by hand.
 _CHARACTERS, _PADDING = 150, 2
 
 
 def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     """The papers on the first screen: a line for each, and a mark for each claim."""
-    theirs = [verdict for verdict in verdicts if not verdict.claim.ours]
-    if not theirs:
+    from_papers = [verdict for verdict in verdicts if not verdict.claim.ours]
+    if not from_papers:
         return ""
-    long = ("headline", "printed/measured", "speed-up by code/by idea, median")
-    head = [*map(header, ("paper", *TALLY)), *(header(name, kind="word") for name in long)]
+    wide = ("headline", "printed/measured", "speed-up by code/by idea, median")
+    head = [*map(header, ("paper", *TALLY)), *(header(name, kind="word") for name in wide)]
     studies = {sheet.name.partition(":")[0]: (i + 1, sheet) for i, sheet in enumerate(systems)}
     body = []
-    for name, several in of_papers(theirs).items():
-        first = next((verdict for verdict in several if verdict.printed is not None), several[0])
+    for name, group in of_papers(from_papers).items():
+        first = next((verdict for verdict in group if verdict.printed is not None), group[0])
         says = line(first)
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
         state = ", ".join(filter(None, (str(first.outcome), at_hand(first))))
@@ -65,14 +65,14 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         )
         figures = {"printed": says.printed, "measured": measured, "idea alone": idea}
         texts = [f"{kind} {figure}" for kind, figure in figures.items() if figure]
-        cells = row_header(words(name)) + "".join(map(cell, tally(several)))
+        cells = row_header(words(name)) + "".join(map(cell, tally(group)))
         cells += element("td", headline + element("div", words(state)), class_="long")
         cells += cell(", ".join(texts), "long")
         number, study = studies.get(name, (0, None))
         gains = _parts(study)
         cells += element("td", gains and link(gains, f"systems-{number}"), class_="long")
         body.append(f"<tr>{cells}</tr>")
-    answer = element("p", words(f"Of {len(theirs)} claims {counted(theirs)}."))
+    answer = element("p", words(f"Of {len(from_papers)} claims {counted(from_papers)}."))
     top = element("h3", "Did the papers' claims hold?") + answer
     meaning = element("summary", "What the columns mean") + about(legend("outcomes", "papers"))
     top += element("details", meaning, class_="meanings")
@@ -80,7 +80,7 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
 
 
 def _parts(study: Sheet | None) -> str:
-    """The median gain of each part of a study, and of how many data sets it is."""
+    """The median gain of each part of a study, and its number of data sets."""
     last = [row for row in study.rows if row[0] == OVER_SETS] if study is not None else []
     if study is None or not last:
         return ""
@@ -91,33 +91,32 @@ def _parts(study: Sheet | None) -> str:
 
 
 def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
-    """The papers' claims, and our own questions: a line each, with details that unfold."""
+    """Two views, of the papers' claims and of our own questions, with a line for each claim."""
     names = ("verdict", "claim", "printed", "measured", "idea alone", "data, % of the paper's rows")
     meanings = element("summary", "What the verdicts mean") + element("dl", _MEANINGS)
-    below = element("details", meanings, class_="meanings")
+    explanation = element("details", meanings, class_="meanings")
     views = []
     for id, name, ours in (("claims", "Claims", False), ("questions", "Our questions", True)):
-        shown = {n: verdict for n, verdict in enumerate(verdicts) if verdict.claim.ours is ours}
-        counts = counted(shown.values())
+        numbered = {n: verdict for n, verdict in enumerate(verdicts) if verdict.claim.ours is ours}
+        counts = counted(numbered.values())
         text = f"Of the papers' claims {counts}. {legend('claims', 'claims_page')}"
         if ours:
-            text = f"Statements of ours, which no paper makes: {counts}."
-        # The papers print no figure of our own questions.
+            text = f"These are statements of ours, which no paper makes: {counts}."
+        # Papers print no number for our own questions.
         head = [header(name, kind="word") for name in (names[:2] + names[3:] if ours else names)]
-        items = [_claim(verdict, number) for number, verdict in shown.items()]
-        views.append(View(id, name, head, items, about(text) + below))
+        items = [_claim(verdict, number) for number, verdict in numbered.items()]
+        views.append(View(id, name, head, items, about(text) + explanation))
     return views
 
 
 def _claim(verdict: Verdict, number: int) -> Item:
-    """The line of a claim."""
     says, outcome = line(verdict), verdict.outcome
     claim, name = verdict.claim, paper(verdict.claim.paper).title
     links = ", ".join(link(layout.number, _address(layout)) for layout in tables_of(claim))
     badge = element("span", words(outcome), class_=f"badge {outcome.badge}".strip())
     badge += element("div", words(at_hand(verdict)), class_="links")
-    more = element("p", words(" ".join(detail(verdict)))) + element("p", links, class_="links")
-    details = element("details", element("summary", words(f"{name}: {claim.says}")) + more)
+    content = element("p", words(" ".join(detail(verdict)))) + element("p", links, class_="links")
+    details = element("details", element("summary", words(f"{name}: {claim.says}")) + content)
     cells = row_header(badge, "word")
     cells += element("td", details, class_="long claim", id=claim_id(number))
     cells += "" if claim.ours else cell(says.printed, "word")
@@ -133,7 +132,7 @@ def _claim(verdict: Verdict, number: int) -> Item:
 
 
 def claim_id(number: int) -> str:
-    """The address of a claim, by its place in the file."""
+    """The HTML id of a claim, from its place in the file."""
     return f"claim-{number + 1}"
 
 
@@ -143,7 +142,7 @@ def tables_view(
     environments: Mapping[str, Any],
     store: RowStore,
 ) -> View:
-    """Every table with its number of measured cells, and its detail."""
+    """A list of tables with their numbers of measured cells, and a detail for each."""
     head = [header("table"), header("caption", kind="word"), header("cells")]
     head += [header("on the paper's data"), header("on stand-ins"), header("no value")]
     outcomes: dict[str, list[str]] = {}
@@ -173,7 +172,7 @@ def tables_view(
 
 
 def _address(layout: TableLayout) -> str:
-    """The address of a table's detail, which differs from a figure's of the same name."""
+    """The HTML id of a table's detail, which differs from that of a figure of the same name."""
     return (
         f"{layout.id}_table" if any(layout.id == figure.name for figure in figures()) else layout.id
     )
@@ -184,23 +183,23 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
     head = [header("figure"), header("caption", kind="word"), header("panels with rows")]
     items = []
     for drawing in drawings:
-        drawn = drawing.figure
-        cells = row_header(link(drawn.title, drawn.name))
-        cells += cell(drawn.caption, "long") + cell(f"{len(drawing.charts)} of {len(drawn.panels)}")
-        wanted = [line[0] for panel in drawn.panels for line in panel.lines.values()]
+        shown = drawing.figure
+        cells = row_header(link(shown.title, shown.name))
+        cells += cell(shown.caption, "long") + cell(f"{len(drawing.charts)} of {len(shown.panels)}")
+        wanted = [line[0] for panel in shown.panels for line in panel.lines.values()]
         methods = {name for selector in wanted for name in selector.methods}
-        facets = {"paper": [paper(drawn.paper).title], "method": sorted(methods)}
-        caption = f"In the paper: {drawn.printed or 'no value'}."
+        facets = {"paper": [paper(shown.paper).title], "method": sorted(methods)}
+        caption = f"In the paper: {shown.printed or 'no value'}."
         detail = article(figure(drawing.charts, drawing.legend, caption, drawing.remarks))
-        items.append(Item(cells, facets, drawn.name, detail, f"{drawn.title}: {drawn.caption}"))
+        items.append(Item(cells, facets, shown.name, detail, f"{shown.title}: {shown.caption}"))
     return View("figures", "Figures", head, items)
 
 
 def studies_view(studies: Mapping[str, Sequence[Sheet]]) -> View:
     """Algorithm against implementation, budgets, and counts of cells."""
     items = []
-    for kind, several in studies.items():
-        for i, sheet in enumerate(several):
+    for kind, group in studies.items():
+        for i, sheet in enumerate(group):
             id = f"{kind}-{i + 1}"
             cells = row_header(link(sheet.name, id)) + cell(legend(f"study_{kind}"), "long")
             items.append(Item(cells, {}, id, plain(sheet, titled=False), sheet.name))
@@ -209,18 +208,18 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]]) -> View:
 
 
 def papers_of_sets() -> dict[str, list[str]]:
-    """Data set of kbench -> titles of the papers for whose data it, or a part of it, stands."""
+    """Data set of kbench -> titles of the papers whose data the set or a part of it replaces."""
     papers: dict[str, list[str]] = {}
     for printed in map(paper, PAPERS):
-        for dataset in {choice.dataset for several in printed.data.values() for choice in several}:
+        for dataset in {choice.dataset for choices in printed.data.values() for choice in choices}:
             papers.setdefault(dataset, []).append(printed.title)
     return papers
 
 
 def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> str:
-    """The table with columns of the paper and of the rows, in pieces that fit, and its notes."""
-    marks, below = sheets.footnotes(filled)
-    made = []
+    """The table's printed and measured columns, in pieces that fit the page, and its notes."""
+    marks, footnotes = sheets.footnotes(filled)
+    tables = []
     widths = [_characters(group, marks) for group in filled.groups]
     for numbers in pieces(widths, [group.column for group in filled.groups], _CHARACTERS):
         groups = [filled.groups[j] for j in numbers]
@@ -234,15 +233,15 @@ def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> 
         spans, head = _head(groups)
         columns = ", ".join(dict.fromkeys(group.column for group in groups if group.column))
         label = f"{sheets.heading(filled)}: {columns}" if columns else sheets.heading(filled)
-        made.append(table(label, head, body, spans=spans))
-    lines = [*below, *sheets.remarks(filled, environments)]
+        tables.append(table(label, head, body, spans=spans))
+    lines = [*footnotes, *sheets.remarks(filled, environments)]
     machine = describe_machine(filled.machine, environments) if filled.machine else ""
     top = element("p", words(machine), class_="machine")
-    return article(top + element("div", "".join(made), class_="pieces") + notes(lines))
+    return article(top + element("div", "".join(tables), class_="pieces") + notes(lines))
 
 
 def _characters(group: Group, marks: Mapping[str, str]) -> int:
-    """The width of the columns of a group, with the marks of their notes, in characters."""
+    """The width of a group's columns in characters, with the marks of their notes."""
     printed, measured = len("paper"), 0
     for entry in group.entries:
         in_paper, value = group.words(entry)
@@ -259,7 +258,7 @@ def _characters(group: Group, marks: Mapping[str, str]) -> int:
 def _cells(
     group: Group, entry: Entry, marks: Mapping[str, str], store: RowStore, place: str
 ) -> str:
-    """The printed and the measured value, the latter with a link to its runs."""
+    """The printed value, and the measured value with a link to its runs."""
     in_paper, measured = group.words(entry)
     first = element(
         "td", words(in_paper) + _marks(sheets.printed_notes(entry), marks), class_="paper"
@@ -269,10 +268,10 @@ def _cells(
     small = _marks(entry.notes, marks)
     if entry.match is None or not measured:
         return first + element("td", words(measured) + small, class_="absent")
-    # The same runs fill several cells; the address of each is its own.
-    opens = link(measured, f"run-{entry.match.line.address}-{place}")
+    # The same runs fill several cells, so the address contains the cell's place.
+    anchor = link(measured, f"run-{entry.match.line.address}-{place}")
     kind = "" if entry.value is not None else "st"
-    return first + element("td", opens + small, class_=kind, data_r=store.places(entry.rows))
+    return first + element("td", anchor + small, class_=kind, data_r=store.places(entry.rows))
 
 
 def _measured(group: Group) -> bool:
@@ -280,12 +279,11 @@ def _measured(group: Group) -> bool:
 
 
 def _marks(notes: Sequence[str], marks: Mapping[str, str]) -> str:
-    """The marks of a cell's notes."""
     return element("small", " ".join(f"[{marks[note]}]" for note in notes)) if notes else ""
 
 
 def _head(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:
-    """Columns, below them measures, below them the paper's and the measured values."""
+    """Header rows: columns, below them measures, and below these "paper" and "kbench"."""
     corner = '<th scope="col"><span class="hidden">row</span></th>'
     spans, columns, measures, leaves = ["<colgroup></colgroup>"], [corner], [corner], [corner]
     for column, members_of_column in itertools.groupby(groups, key=lambda group: group.column):
@@ -296,11 +294,11 @@ def _head(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:
             leaves += [header(side, name=f"{group.header}, {side}") for side in sides]
             width += len(sides)
         entries = [entry for group in members for entry in group.entries]
-        on = {title(cell.match.line.problem) for cell in entries if cell.match and cell.stand_in}
-        where = f"measured on {', '.join(sorted(on))}" if on else ""
+        sets = {title(cell.match.line.problem) for cell in entries if cell.match and cell.stand_in}
+        remark = f"measured on {', '.join(sorted(sets))}" if sets else ""
         if any(entry.absent == ABSENT for entry in entries) and not any(map(_measured, members)):
-            where = ABSENT
-        columns.append(spanning(", ".join(filter(None, (column, where))), width))
+            remark = ABSENT
+        columns.append(spanning(", ".join(filter(None, (column, remark))), width))
         spans.append(f'<colgroup span="{width}"></colgroup>')
     named = any(group.column for group in groups)
     return "".join(spans), [columns, measures, leaves] if named else [measures, leaves]

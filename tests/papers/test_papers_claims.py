@@ -98,7 +98,7 @@ def test_a_verdict_changes_with_the_rows(seconds, outcome):
     assert found.figures == (seconds / 2.0, seconds / 2.0)
     assert found.shares == {"covtype": None}
     assert len(found.keys) == 2
-    assert ("with what equal runs differ by" in found.why) == (outcome is TOO_NOISY)
+    assert ("with the spread of equal runs" in found.why) == (outcome is TOO_NOISY)
 
 
 def test_a_claim_without_runs_is_open():
@@ -211,7 +211,7 @@ def test_of_machines_without_answers_one_with_failed_runs_is_told():
 
 def test_a_quotient_by_zero_decides_nothing():
     found = verdict(SPEED, runs(on_covtype("svc", 1.0), on_covtype("dcsvm_early", 0.0)))
-    assert (found.outcome, found.why) == (NOT_RUN, "what it is divided by is zero")
+    assert (found.outcome, found.why) == (NOT_RUN, "the divisor is zero")
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ from kbench.report.statistics.growth import MAX_RESIDUAL, MIN_SIZES, fitted_powe
 # Texts of cells without a value.
 ABSENT = "data not present"
 LACKING = "no such method"
-# There are no runs; the command that makes them stands below the table.
+# There are no runs; a note below the table has the command that makes them.
 NO_ROWS = "no rows"
-# The runs are ok and did not record the quantity, as runs of older versions.
+# The runs are ok but did not record the quantity, such as runs of older versions of kbench.
 NOT_MEASURED = "not measured"
 # The two sides of a ratio were measured on different data sets.
 OTHER_DATA = "other data"
@@ -48,7 +48,7 @@ class Entry:
     """The values of one cell."""
 
     printed: Printed | None = None  # The paper's value
-    # The runs behind the measured value; the first ones if it is computed from other cells.
+    # The runs behind the measured value; of a value computed from other cells, the first cell's.
     match: Match | None = None
     # Mean and standard deviation over seeds, in the row's unit.
     value: float | None = None
@@ -59,13 +59,13 @@ class Entry:
     notes: tuple[str, ...] = ()
     # All runs behind the value or the status; for a computed value, the runs of all its cells.
     rows: tuple[Row, ...] = ()
-    # Whether the runs are of other data than the paper's, such as a part of its rows.
+    # Whether the runs used other data than the paper, such as a part of its rows.
     stand_in: bool = False
-    share: float | None = None  # Our rows over the paper's, where both numbers are known and differ
+    share: float | None = None  # Our rows / the paper's rows, if both are known and they differ
     # Why a printed cell has no runs: `ABSENT`, `LACKING` or `NO_ROWS`.
     absent: str = ""
-    compared: bool = False  # Whether it is a score beside a printed number
-    cause: Cause | None = None  # Why such a score differs from the printed one, if it does
+    compared: bool = False  # Whether the value is a score that is compared with a printed number
+    cause: Cause | None = None  # Why a compared score differs from the printed one, if it does
 
     @property
     def measured(self) -> bool:
@@ -73,7 +73,7 @@ class Entry:
 
     @property
     def prints(self) -> bool:
-        """Whether the paper has a value there, neither an empty cell nor a dash."""
+        """Whether the paper prints a value in this cell: the cell is not empty and not a dash."""
         return self.printed is not None and self.printed.text != "-"
 
 
@@ -103,7 +103,7 @@ class Group:
         decimals = quantity.decimals_of(entry.value)
         text = quantity.text(entry.value, decimals)
         if self.measure.total:
-            return in_paper, f"{text} s"  # like printed seconds, which name their unit, too
+            return in_paper, f"{text} s"  # printed seconds name their unit, too
         is_count = decimals == 0 and entry.sd == 0.0
         if entry.sd is not None and not is_count:
             text += f" ± {quantity.text(entry.sd, decimals)}"
@@ -128,12 +128,12 @@ class Filled:
 
     def of_own_experiments(self, entry: Entry) -> bool:
         """Whether the table's own experiments made a run behind an entry."""
-        own = experiments_of(self.table.run)
-        return entry.match is not None and made_by(own, entry.match.line)
+        experiments = experiments_of(self.table.run)
+        return entry.match is not None and made_by(experiments, entry.match.line)
 
 
 def quantity_of(measure: Measure) -> Quantity:
-    """How the measured values of a measure are printed."""
+    """The quantity that says how values of a measure are printed."""
     column = measure.curve
     if len(measure.of) == 1 and measure.per is None:
         column = measure.of[0]
@@ -152,15 +152,15 @@ def filled(table: TableLayout, runs: Runs) -> list[Filled]:
 
     Tables after the first have only rows and columns with measured cells. Machines without runs of
     the table's own experiments are left out if another machine has such runs. If no machine has
-    runs for printed cells, the one with the most other cells fills the only table, and without any
-    runs the table has no measurements. Sizes of data count as no measurement here.
+    runs for printed cells, the machine with the most other cells fills the only table; without any
+    runs the table has no measurements. Sizes of data do not count as measurements here.
     """
     forms = [_on_machine(table, runs, machine) for machine in runs.machines]
     printed = [(form, of_printed) for form in forms if (of_printed := _printed_cells(form))]
     if printed:
         printed.sort(key=lambda pair: -len(pair[1]))
-        own = [form for form, entries in printed if any(map(form.of_own_experiments, entries))]
-        first, *others = own or [form for form, _ in printed]
+        from_own = [form for form, entries in printed if any(map(form.of_own_experiments, entries))]
+        first, *others = from_own or [form for form, _ in printed]
         return [first, *(_with(form, lambda entry: entry.measured) for form in others)]
     n_measured = [sum(entry.measured for *_, entry in form.cells()) for form in forms]
     if not any(n_measured):
@@ -176,16 +176,16 @@ def _on_machine(table: TableLayout, runs: Runs, machine: TimingConditions | None
             cells = [CellPlace(table, row, column, measure.label) for row in table.rows]
             entries = [entry(cell, runs, machine) for cell in cells]
             groups.append(Group(_header(column, measure, entries), column, measure, entries))
-    whole = Filled(table, machine, list(table.rows), groups)
-    return _with(whole, lambda entry: entry.printed is not None or entry.measured)
+    form = Filled(table, machine, list(table.rows), groups)
+    return _with(form, lambda entry: entry.printed is not None or entry.measured)
 
 
 def _with(form: Filled, shows: Callable[[Entry], bool]) -> Filled:
     """The table without rows and columns that have no cell to show."""
     groups = [group for group in form.groups if any(map(shows, group.entries))]
-    kept = [i for i in range(len(form.rows)) if any(shows(one.entries[i]) for one in groups)]
-    groups = [replace(group, entries=[group.entries[i] for i in kept]) for group in groups]
-    return replace(form, rows=[form.rows[i] for i in kept], groups=groups)
+    indices = [i for i in range(len(form.rows)) if any(shows(group.entries[i]) for group in groups)]
+    groups = [replace(group, entries=[group.entries[i] for i in indices]) for group in groups]
+    return replace(form, rows=[form.rows[i] for i in indices], groups=groups)
 
 
 def _printed_cells(form: Filled) -> list[Entry]:
@@ -212,20 +212,20 @@ def entry(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Entr
     if measure.sum:
         addends = [replace(cell, label=label) for label in measure.sum]
         return _sum([entry(addend, runs, machine) for addend in addends])
-    made = Entry(printed=cell.printed)
+    result = Entry(printed=cell.printed)
     if machine is not None and measure.reads:
         if measure.total:
-            made = _total(cell, runs, machine)
+            result = _total(cell, runs, machine)
         elif cell.wanted.data is not None:
-            made = (_growth if measure.over else _read)(cell, runs, machine)
-    if not measure.reads or made.measured:
-        return made
+            result = (_growth if measure.over else _read)(cell, runs, machine)
+    if not measure.reads or result.measured:
+        return result
     if cell.absent:
-        return replace(made, absent=ABSENT)
+        return replace(result, absent=ABSENT)
     if cell.row in cell.table.lacking:
-        return replace(made, absent=LACKING)
-    nobody_ran = machine is not None and not measure.sizes and made.prints
-    return replace(made, absent=NO_ROWS) if nobody_ran else made
+        return replace(result, absent=LACKING)
+    lacks_runs = machine is not None and not measure.sizes and result.prints
+    return replace(result, absent=NO_ROWS) if lacks_runs else result
 
 
 def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
@@ -251,16 +251,16 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     if of_seconds(measure):
         time_notes += runs.days.notes(line.rows)
     if mean is None:
-        # A cell that the paper does not print stays empty: the method may not have the quantity.
+        # A cell that the paper does not print stays empty: the method may lack the quantity.
         expected = None if in_paper is None else match
         status = NOT_MEASURED if expected else ""
         return replace(entry, match=expected, status=status, notes=time_notes)
     notes = (*differences(cell, match), *time_notes)
     quantity = quantity_of(measure)
     # A selector without methods reads sizes of the data set, which no setting changes.
-    different = departures(stated_settings(cell.table, cell.column, line.method), line)
-    if different and wanted.methods and (in_paper is not None or is_score(quantity)):
-        notes += (f"{line.method}: {'; '.join(different)}",)
+    deviations = departures(stated_settings(cell.table, cell.column, line.method), line)
+    if deviations and wanted.methods and (in_paper is not None or is_score(quantity)):
+        notes += (f"{line.method}: {'; '.join(deviations)}",)
     value, sd = mean
     entry = replace(entry, value=value, sd=sd, notes=notes)
     if in_paper is None or in_paper.number is None or not is_score(quantity):
@@ -277,8 +277,8 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
 def _growth(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     """The exponent of a measure over a column, fitted to the means of the data sets."""
     measure = cell.measure
-    sought = (runs.find(machine, cell.wanted, (choice,)) for choice in cell.choices)
-    matches = [match for match in sought if match is not None]
+    found_runs = (runs.find(machine, cell.wanted, (choice,)) for choice in cell.choices)
+    matches = [match for match in found_runs if match is not None]
     if not matches:
         return Entry(printed=cell.printed)
     rows = tuple(row for match in matches for row in match.line.rows)
@@ -308,7 +308,7 @@ def _growth(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
 
 
 def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Entry:
-    """The ratio of two printed values, and of two measured ones of one problem and machine."""
+    """The ratios of two printed values, and of two values measured on one problem and machine."""
     measure = cell.measure
     if cell.row == measure.to:
         return Entry()
@@ -323,54 +323,54 @@ def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Ent
         a, b = above.printed.number, below.printed.number
         if a is not None and b:
             in_paper = Printed(plain_quantity(numerator.measure).text(a / b), note="computed")
-    made = Entry(printed=in_paper, rows=_rows_of([above, below]))
+    result = Entry(printed=in_paper, rows=_rows_of([above, below]))
     if above.match is None or below.match is None:
-        return made
-    made = replace(made, match=above.match)
-    one, other = above.match.line.problem, below.match.line.problem
-    hashes = {one.data_sha256, other.data_sha256} - {None}  # None if loading failed
-    if (one.dataset, one.variant) != (other.dataset, other.variant) or len(hashes) > 1:
-        return replace(made, status=OTHER_DATA)
+        return result
+    result = replace(result, match=above.match)
+    first, second = above.match.line.problem, below.match.line.problem
+    hashes = {first.data_sha256, second.data_sha256} - {None}  # None if loading failed
+    if (first.dataset, first.variant) != (second.dataset, second.variant) or len(hashes) > 1:
+        return replace(result, status=OTHER_DATA)
     if above.value is None:
         bound = above.lower_bound
         bound = bound / below.value if bound is not None and below.value else None
-        return replace(made, status=above.status, lower_bound=bound)
+        return replace(result, status=above.status, lower_bound=bound)
     if not below.value:
         status = f"{below.match.line.method}: {below.status}" if below.status else ""
-        return replace(made, status=status, notes=below.notes if status else ())
-    # The notes of a denominator from another table stand nowhere else in this one.
+        return replace(result, status=status, notes=below.notes if status else ())
+    # This table shows the notes of a denominator from another table only here.
     notes = below.notes if colon else ()
     if of_seconds(numerator.measure) and days_of(above.rows) != days_of(below.rows):
-        notes += runs.days.notes(made.rows)
-    return replace(made, value=above.value / below.value, notes=notes)
+        notes += runs.days.notes(result.rows)
+    return replace(result, value=above.value / below.value, notes=notes)
 
 
 def _sum(addends: Sequence[Entry]) -> Entry:
     """The sum of cells of the same runs, if all of them have a value."""
     numbers = [addend.printed.number for addend in addends if addend.printed]
-    known = [number for number in numbers if number is not None]
+    printed = [number for number in numbers if number is not None]
     in_paper = None
-    if len(known) == len(addends):
-        total = math.fsum(known)
+    if len(printed) == len(addends):
+        total = math.fsum(printed)
         in_paper = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
-    made = replace(addends[0], printed=in_paper, sd=None, absent="", rows=_rows_of(addends))
+    result = replace(addends[0], printed=in_paper, sd=None, absent="", rows=_rows_of(addends))
     values = [addend.value for addend in addends if addend.value is not None]
-    if made.match is None or len(values) < len(addends):
+    if result.match is None or len(values) < len(addends):
         without_value = [addend for addend in addends if addend.value is None]
         ended = next((addend for addend in without_value if addend.status or addend.notes), Entry())
-        return replace(made, value=None, status=ended.status, notes=ended.notes)
-    return replace(made, value=math.fsum(values))
+        return replace(result, value=None, status=ended.status, notes=ended.notes)
+    return replace(result, value=math.fsum(values))
 
 
 def _total(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
-    """The sum over all rows of another table; if values are missing, how many there are.
+    """The sum over all rows of another table, or the number of known values if some are missing.
 
-    All addends belong to one data set, the one with the most values.
+    All addends belong to one data set: the one with the most values.
     """
     table = paper(cell.table.paper).tables[cell.wanted.table or ""]
-    summed = replace(cell, table=table, label=cell.measure.total)
+    summand = replace(cell, table=table, label=cell.measure.total)
     by_choice = [
-        [entry(replace(summed, row=row, only=choice), runs, machine) for row in table.rows]
+        [entry(replace(summand, row=row, only=choice), runs, machine) for row in table.rows]
         for choice in cell.choices or (None,)
     ]
     addends = max(
@@ -381,7 +381,7 @@ def _total(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         ),
     )
     first = next((addend for addend in addends if addend.match), Entry())
-    made = Entry(
+    result = Entry(
         printed=cell.printed,
         match=first.match,
         rows=_rows_of(addends),
@@ -389,22 +389,22 @@ def _total(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         share=first.share,
     )
     values = [addend.value for addend in addends if addend.value is not None]
-    if made.match is None:
-        return made
+    if result.match is None:
+        return result
     if len(values) < len(addends):
         lower_bound = None
-        if summed.measure.trains:
-            # No seconds are negative, so a setting without rows adds nothing to the lower bound.
+        if summand.measure.trains:
+            # Seconds are at least 0, so a setting without rows leaves the lower bound valid.
             lower_bound = math.fsum([*values, *(addend.lower_bound or 0.0 for addend in addends)])
         ended = Counter(note for addend in addends if addend.status for note in addend.notes)
         notes = tuple(f"{note}, {n} of the settings" for note, n in ended.items())
         status = f"{len(values)} of {len(addends)}"
-        return replace(made, status=status, lower_bound=lower_bound, notes=notes)
+        return replace(result, status=status, lower_bound=lower_bound, notes=notes)
     notes = tuple(dict.fromkeys(note for addend in addends for note in addend.notes))
-    return replace(made, value=math.fsum(values), notes=notes)
+    return replace(result, value=math.fsum(values), notes=notes)
 
 
 def _rows_of(entries: Iterable[Entry]) -> tuple[Row, ...]:
-    """The runs behind any of several cells, each once."""
+    """The runs behind several cells, without duplicates."""
     rows = {identity(row): row for entry in entries for row in entry.rows}
     return tuple(rows.values())

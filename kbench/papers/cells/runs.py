@@ -27,21 +27,21 @@ Curves = Mapping[Identity, Mapping[str, Curve]]
 Place = tuple[TimingConditions, str, str | None]
 Params = Mapping[str, Any]
 
-# Experiments of kbench's own studies, and those that try a cause of a difference (`causes.yaml`):
-# their rows never fill a cell or a line of a paper.
+# Experiments of kbench's own studies, and the prefix of experiments that try a cause of a
+# difference (`causes.yaml`): rows of these never fill a cell or a line of a paper.
 _STUDIES = {"tables", "tuned", "defaults", "reference"}
 _TRIED_CAUSE = "cause_"
 
-# Largest difference of logarithms between the place of a point on a curve and the wanted place: a
-# factor of 1.5, because levels have fewer clusters than the paper's if some are empty. Set by hand.
+# Largest ratio, as a logarithm, between the place of a point on a curve and the selected place.
+# Places differ because levels have fewer clusters than the paper's if some are empty. Set by hand.
 _MAX_LOG_RATIO = math.log(1.5)
 
 
 class Match(NamedTuple):
     """The line that fills a cell, and the data set that stands for the paper's.
 
-    `others` is the number of further lines that match the selector: lines of the table's own
-    experiments if there are any, otherwise lines of any command.
+    `others` is the number of further lines that match the selector, among lines of the table's own
+    experiments if there are any, otherwise among all.
     """
 
     line: Line
@@ -66,12 +66,11 @@ class Runs:
         self._by_method = defaultdict(lambda: defaultdict(list))
         for row in filter(fills_cells, rows):
             machine = TimingConditions(row["environment"], row["threads"], row["jobs"])
-            where = machine, row["dataset"], row["variant"]
+            place = machine, row["dataset"], row["variant"]
             params = json.loads(row["params"] or "{}")
-            self._by_method[where][row["method"]].append((row, params))
+            self._by_method[place][row["method"]].append((row, params))
         self._curves = curves or {}
-        # Cells, claims and figures read the same rows again: what a selector matches, and the lines
-        # of the same rows.
+        # Cells, claims and figures ask for the same rows and lines several times.
         self.matching = cache(self._matching)
         self._lines: dict[tuple[int, ...], list[Line]] = {}
         self.places = sorted(self._by_method, key=_order)
@@ -87,9 +86,9 @@ class Runs:
     ) -> Match | None:
         """The line of the first data set that has ok runs, else of the first that has any runs.
 
-        Lines with rows of the wanted experiments come before all others. A layout should leave one
-        line (`Match.others` is 0, which a test asserts of the reference rows); among several
-        `preference` decides.
+        Lines with rows of the selector's experiments are preferred. A layout should select one line
+        (`Match.others` is 0, as a test asserts of the reference rows); otherwise `preference`
+        decides.
         """
         first_failed = None
         for choice in choices:
@@ -103,18 +102,18 @@ class Runs:
         return first_failed
 
     def lines(self, machine: TimingConditions, wanted: Selector, choice: Choice) -> list[Line]:
-        """All lines of one data set that match a selector, of rows that `asked_first` leaves."""
+        """All lines of one data set that match a selector, from the rows of `asked_first`."""
         rows = asked_first(wanted.experiments, self.matching(machine, wanted, choice))
-        same = tuple(map(id, rows))
-        if same not in self._lines:
-            self._lines[same] = [line for table in comparisons(rows) for line in table.lines]
-        return self._lines[same]
+        key = tuple(map(id, rows))
+        if key not in self._lines:
+            self._lines[key] = [line for table in comparisons(rows) for line in table.lines]
+        return self._lines[key]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
-        """Values of several curves at their common times, from the first row that has all.
+        """Values of several curves at their common times, from the first row that has all curves.
 
-        The name `seconds` stands for the times themselves; the last name must be a curve. Wall
-        seconds come from rows that nothing disturbed.
+        The name `seconds` stands for the times themselves; the last name must be a curve. Rows
+        whose wall seconds were disturbed are skipped if a name is of wall seconds.
         """
         timed = any(map(of_wall_seconds, names))
         for row in rows:
@@ -130,14 +129,14 @@ class Runs:
         return []
 
     def over(self, row: Row, x: str, y: str) -> list[tuple[float, float]]:
-        """Points of a row's curve `y` over the parameter `x`; none without such a curve."""
+        """Points of a row's curve `y` over the parameter `x`; empty without such a curve."""
         points = self._curves.get(identity(row), {}).get(f"{y} over {x}", ((), ()))
         return list(zip(*points, strict=True))
 
     def values(self, line: Line, measure: Measure, at: Mapping[str, float]) -> list[float]:
-        """The values of the ok seeds that have one; none of seconds that are `cut_short`.
+        """The known values of the ok seeds; empty for seconds that are `cut_short`.
 
-        Training seconds are the values of `training_seconds`.
+        Training seconds come from `training_seconds`.
         """
         if measure.trains:
             return training_seconds(line)
@@ -152,9 +151,9 @@ class Runs:
         accepted = {
             name: value if isinstance(value, list) else [value] for name, value in params.items()
         }
-        where = machine, choice.dataset, choice.variant
-        by_method: Mapping[str, Sequence[tuple[Row, Params]]] = self._by_method.get(where, {})
-        # Any run has the size of its data, whatever its kernel.
+        place = machine, choice.dataset, choice.variant
+        by_method: Mapping[str, Sequence[tuple[Row, Params]]] = self._by_method.get(place, {})
+        # Selectors without methods read sizes of data, which runs with any kernel have.
         kernel = wanted.kernel if wanted.methods and "kernel" not in params else ""
         return [
             row
@@ -180,7 +179,7 @@ class Runs:
         return value
 
     def _on_curve(self, row: Row, measure: Measure, at: Mapping[str, float]) -> float | None:
-        """The value of a curve where other curves, or the one it is over, are near `at`."""
+        """The value of a curve where other curves or its abscissa are near `at`."""
         if of_wall_seconds(measure.curve) and contended(row):
             return None
         curves = self._curves.get(identity(row), {})
@@ -203,17 +202,17 @@ class Runs:
 
 
 def asked_first(experiments: Container[str], rows: Sequence[Row]) -> list[Row]:
-    """The rows without repetitions: a run that `experiments` made has no rows of other commands.
+    """The rows, where rows that `experiments` made replace other commands' rows of the same run.
 
-    One run may have several rows, made with several limits.
+    A run may have several rows, made with different limits.
     """
     by_run: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         by_run[row["method"], row["params"], row["data_sha256"], row["seed"]].append(row)
-    kept = []
-    for same in by_run.values():
-        kept += [row for row in same if asked_by(experiments, row)] or same
-    return kept
+    preferred = []
+    for rows_of_run in by_run.values():
+        preferred += [row for row in rows_of_run if asked_by(experiments, row)] or rows_of_run
+    return preferred
 
 
 def made_by(experiments: Container[str], line: Line) -> bool:
@@ -260,7 +259,8 @@ def version_of(line: Line) -> int:
 def preference(line: Line) -> tuple[Any, ...]:
     """Sort key of matching lines; the line with the largest key fills the cell.
 
-    It compares, in this order: any ok run, version of the method, number of seeds, newest run.
+    The key compares, in this order: any ok run, version of the method, number of ok seeds, newest
+    run.
     """
     newest = max(map(start_time, line.rows), default=0.0)
     return bool(line.ok), version_of(line), len(line.ok), newest, line.address

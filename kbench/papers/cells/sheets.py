@@ -1,8 +1,8 @@
-"""Filled tables as sheets and records, how many of their cells are measured, why scores differ.
+"""Filled tables as sheets and records, numbers of measured cells, and causes of differences.
 
-A cell counts if the paper prints a value there and a run can fill it. Ratios, sums, totals,
-settings and the lines of kbench's own methods do not count; an order of growth counts if an
-exponent is fitted beside it. The number of cells therefore does not depend on any row.
+A cell counts if the paper prints a value in it and a run can fill it. Ratios, sums, totals,
+settings and the lines of kbench's own methods do not count; an order of growth counts if kbench
+fits an exponent for it. The number of cells therefore does not depend on any row.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from kbench.report.comparisons.tables import TimingConditions
 from kbench.report.sheet import Sheet
 
 # States of a cell, the best first: measured on the paper's data, measured on other data, runs that
-# ended without a value, no rows, no data; last, a size of data that rows state.
+# ended without a value, no rows, no data. The last state is that of sizes of data.
 STATES = ("own", "stand_in", "ended", "missing", "absent", "sizes")
 
 
@@ -57,12 +57,12 @@ class Coverage:
 
 
 def coverage(tables: Iterable[Filled]) -> Coverage:
-    """The counts over some tables; each cell counts once, in its best state over all machines."""
+    """The counts over `tables`; each cell counts once, in its best state over all machines."""
     states: dict[tuple[str, ...], int] = {}
     for table in tables:
         for place, measure, entry in table.cells():
-            unknown = measure.sizes and entry.value is None
-            if measure.reads and not measure.total and entry.prints and not unknown:
+            lacks_size = measure.sizes and entry.value is None
+            if measure.reads and not measure.total and entry.prints and not lacks_size:
                 states[place] = min(_state(measure, entry), states.get(place, len(STATES)))
     return Coverage(**Counter(STATES[state] for state in states.values()))
 
@@ -95,7 +95,7 @@ def heading(filled: Filled) -> str:
 
 
 def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
-    """Remarks below a table: its own notes, the machines, the command that makes missing rows."""
+    """Remarks below a table: its notes, the machines, and the command that makes missing rows."""
     table = filled.table
     lines = list(table.notes)
     if table.why:
@@ -112,27 +112,27 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
         for _, measure, entry in filled.cells()
     )
     if foreign:
-        lines.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
+        lines.append(f"{foreign} cells have rows that the table's own experiment did not make.")
     compared = [entry.cause for *_, entry in filled.cells() if entry.compared]
     if any(compared):
         lines.append(differing(compared, "; their notes say why"))
     if count.missing:
-        which = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
-        lines.append(f'{which}: run "kbench -m {table.run}"')
+        subject = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
+        lines.append(f'{subject}: run "kbench -m {table.run}"')
     elif filled.machine is None and count.absent:
         lines.append(f'{ABSENT}; with it, run "kbench -m {table.run}"')
     return lines
 
 
 def footnotes(filled: Filled) -> tuple[dict[str, str], list[str]]:
-    """Note -> its mark, and the notes behind their marks."""
+    """A mapping from notes to marks, and the texts of the notes with their marks."""
     notes = dict.fromkeys(note for *_, entry in filled.cells() for note in notes_of(entry))
     marks = {note: _letter(i) for i, note in enumerate(notes)}
     return marks, [f"[{mark}] {note}" for note, mark in marks.items()]
 
 
 def notes_of(entry: Entry) -> list[str]:
-    """All notes of a cell, on both its values."""
+    """All notes on a cell's printed and measured values."""
     return [*printed_notes(entry), *entry.notes]
 
 
@@ -148,8 +148,8 @@ def printed_notes(entry: Entry) -> list[str]:
 
 
 def cell_records(tables: Iterable[Filled]) -> list[dict[str, Any]]:
-    """One record for each cell, its printed and measured value in the row's unit, not rounded."""
-    return [_record(form.machine, *at, cell) for form in tables for at, _, cell in form.cells()]
+    """One record for each cell, with printed and measured value in the row's unit, not rounded."""
+    return [_record(form.machine, *key, cell) for form in tables for key, _, cell in form.cells()]
 
 
 def _record(
@@ -157,7 +157,7 @@ def _record(
 ) -> dict[str, Any]:
     in_paper, match = cell.printed, cell.match
     line = match and match.line
-    problem, where = line and line.problem, match and machine
+    problem, conditions = line and line.problem, match and machine
     return {
         "table": table,
         "row": row,
@@ -176,8 +176,8 @@ def _record(
         "n_train": problem and problem.n_train,
         "method": line and line.method,
         "params": line and line.params,
-        "environment": where and where.environment,
-        "threads": where and where.threads,
+        "environment": conditions and conditions.environment,
+        "threads": conditions and conditions.threads,
         "keys": match and " ".join(row["key"] for row in cell.rows),
         "notes": "; ".join(notes_of(cell)),
         "cause": "" if cell.cause is None else cell.cause.why,
@@ -188,9 +188,9 @@ def _text(words: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str
     in_paper, measured = words
     if not in_paper and not measured:
         return ""
-    both = f"{in_paper or '–'} | {measured or '–'}" if measured or entry.match else in_paper
-    noted = " ".join(f"[{marks[note]}]" for note in notes_of(entry))
-    return f"{both} {noted}".rstrip()
+    values = f"{in_paper or '–'} | {measured or '–'}" if measured or entry.match else in_paper
+    mark_text = " ".join(f"[{marks[note]}]" for note in notes_of(entry))
+    return f"{values} {mark_text}".rstrip()
 
 
 def _letter(i: int) -> str:
@@ -204,10 +204,10 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     header = ["table", "cells", "paper's data", "stand-ins", "no value", "sizes"]
     rows = []
     for name in PAPERS:
-        own = [table for table in tables if table.table.paper == name]
-        of_table = itertools.groupby(own, key=lambda table: table.table.title)
-        rows += [_line(title, list(forms)) for title, forms in of_table]
-        rows += [_line(f"{paper(name).title}, all", own)] * bool(own)
+        group = [table for table in tables if table.table.paper == name]
+        by_title = itertools.groupby(group, key=lambda table: table.table.title)
+        rows += [_line(title, list(forms)) for title, forms in by_title]
+        rows += [_line(f"{paper(name).title}, all", group)] * bool(group)
     rows.append(_line("all", tables))
     notes = [legend("counts"), f"All tables: {coverage(tables)}."]
     absent = [
@@ -216,8 +216,8 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
         if paper(name).absent
     ]
     if absent:
-        notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
-    lacking = dict.fromkeys(  # a table stands there once for each machine
+        notes.append(f"Absent data sets without a substitute: {'; '.join(absent)}.")
+    lacking = dict.fromkeys(  # `tables` has a table once for each machine
         f"{table.id}: {', '.join(table.lacking)}"
         for table in (form.table for form in tables)
         if table.lacking
@@ -228,8 +228,8 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
 
 
 def _line(name: str, tables: Sequence[Filled]) -> list[str]:
-    counted = coverage(tables)
-    counts = counted.cells, counted.own, counted.stand_in, counted.not_run, counted.sizes
+    count = coverage(tables)
+    counts = count.cells, count.own, count.stand_in, count.not_run, count.sizes
     return [name, *(f"{n:,}" for n in counts)]
 
 
@@ -244,13 +244,13 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
             if entry.compared:
                 compared.setdefault(place, (form.table.title, entry.cause))
     causes = Counter(cause for _, cause in compared.values() if cause is not None)
-    of_tables = Counter(compared.values())
+    counts = Counter(compared.values())
     kinds = list(KINDS)
     rows = []
     for cause in sorted(causes, key=lambda cause: (kinds.index(cause.kind), -causes[cause])):
-        where = [f"{name} ({n})" for (name, known), n in of_tables.items() if known == cause]
+        texts = [f"{name} ({n})" for (name, other), n in counts.items() if other == cause]
         n_cells = str(causes[cause])
-        rows.append([KINDS[cause.kind], ", ".join(where), cause.why, cause.shown, n_cells])
+        rows.append([KINDS[cause.kind], ", ".join(texts), cause.why, cause.shown, n_cells])
     note = differing([cause for _, cause in compared.values()])
     header = ["kind", "tables", "cause", "what shows it", "cells"]
     return Sheet("Differences from the printed scores", 4, header, rows, [note])

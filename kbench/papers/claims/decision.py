@@ -2,18 +2,17 @@
 
 A claim has cases: its repetitions, except repetitions without a printed number if others have one.
 A case is answered if all its terms have values of one data set and one machine; all rival methods
-must have been run. Its figure is an interval (`kbench.papers.claims.terms`), because a run that was
-stopped or failed might have reached more.
+must have been run. The figure of a case is an interval (`kbench.papers.claims.terms`), because a
+run that was stopped or failed might have reached more.
 
-A claim holds if every case keeps the bound, and does not hold if one misses it. For a claim about a
-fraction of its cases, the interval of that fraction decides, from the cases that surely keep the
-bound and the cases that may. Only rows of the paper's own data decide, and only if the answer stays
-the same after the spread of repeated runs is added to times and scores. It is not added to figures
-within one run, because all seconds of a run are slow or fast together. Everything else is open,
-with a reason.
+A claim holds if every case keeps the bound, and does not hold if one case misses it. For a claim
+about a fraction of its cases, the interval of that fraction decides, from the cases that surely
+keep the bound and the cases that may. Only rows of the paper's own data decide, and only if the
+answer stays the same after the spread of repeated runs is added to times and scores. The spread is
+not added to figures within one run, because all seconds of a run are slow or fast together. All
+other claims are open, with a reason.
 
-The machine with the most answered cases counts; of several such machines, the one with the most
-runs.
+The machine with the most answered cases counts; ties are decided by the number of runs.
 """
 
 import math
@@ -27,16 +26,16 @@ from kbench.papers.claims.stated import Claim, Interval, combined
 from kbench.papers.claims.terms import Term, terms_of
 from kbench.report.comparisons.tables import TimingConditions
 
-# Fewer of the paper's rows do not tell on which side of a bound all of them would be. Set by hand.
-_LEAST_SHARE = 0.05
+# A smaller fraction of the paper's rows does not tell whether all rows keep a bound. Set by hand.
+_MIN_FRACTION = 0.05
 
 
 @dataclass(frozen=True)
 class Case:
-    """One repetition of a query: its terms, and the figures that the rows leave possible.
+    """One repetition of a query: its terms, and the interval of figures that the rows allow.
 
-    `figures` is None without an answer; `wider` adds the spread of repeated runs to them. `kept` is
-    whether `wider` keeps the bound, None if the interval has values on both sides.
+    `figures` is None without an answer; `wider` adds the spread of repeated runs to the interval.
+    `kept` is whether `wider` keeps the bound, None if the bound lies inside it.
     """
 
     terms: Sequence[Term]
@@ -47,7 +46,7 @@ class Case:
 
     @property
     def of_the_paper(self) -> bool:
-        """Whether rows of the paper's own data answer it."""
+        """Whether rows of the paper's own data answer the case."""
         return self.figures is not None and not any(term.stand_in for term in self.terms)
 
 
@@ -57,28 +56,27 @@ class Verdict:
 
     claim: Claim
     outcome: Outcome
-    why: str = ""  # More on the reason of an open one
-    # The measured and the paper's figure: the worst of the cases, or the fraction that keeps the
-    # bound. For a claim that does not hold, of cases of the paper's own data, otherwise of all.
+    why: str = ""  # More on the reason of an open claim
+    # The measured and the printed figure: the worst of the cases, or the fraction of cases that
+    # keep the bound. If a claim does not hold, only cases of the paper's own data count.
     figures: Interval | None = None
     printed: Interval | None = None
-    # Unit of both: `×` for ratios, `points` for differences in per cent, else the values' unit.
+    # Unit of both figures: `×` for ratios, `points` for differences in per cent, or that of values.
     unit: str = ""
     worst: str = ""  # The data set with the worst answer if several cases are answered
     # Number of cases of the paper's own data that keep the bound by more than repeated runs differ.
     kept: int = 0
-    # Numbers of cases: answered by rows of the paper's own data, answered by any rows, all.
+    # Numbers of cases answered by rows of the paper's own data, answered by any rows, and of all.
     own: int = 0
     answered: int = 0
     asked: int = 0
-    # The data sets that took part -> our rows over the paper's,
-    # None where they are not known or the same.
+    # Data set that took part -> our rows / the paper's rows, None if unknown or equal to 1.
     shares: dict[str, float | None] = field(default_factory=dict)
     keys: tuple[str, ...] = ()  # The runs behind the figure
     machine: TimingConditions | None = None  # The machine of all these runs
-    days: tuple[str, ...] = ()  # The days of compared seconds, if they are of several
-    # Whether the answered cases keep the bound clearly, whatever their data; None if they leave it
-    # open, or if settings other than the paper's or few of its rows make the figure.
+    days: tuple[str, ...] = ()  # The days of compared seconds, if there are several
+    # Whether the answered cases clearly keep the bound, whatever their data. None if they do not
+    # tell, if the settings are not the paper's, or if a data set has few of the paper's rows.
     kept_by_rows: bool | None = None
     # The same question with the paper's idea alone against the same code.
     idea: "Verdict | None" = None
@@ -87,7 +85,7 @@ class Verdict:
 def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     """The verdict by the rows of the machine that answers the claim best.
 
-    The figure of an idea (`as_idea`) is over all cases with rows, whatever its outcome.
+    The figure of an idea (`as_idea`) summarises all cases with rows, whatever its outcome.
     """
     if claim.open:
         return Verdict(claim=claim, outcome=outcomes.OPEN[claim.open], why=claim.why)
@@ -95,50 +93,50 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     by_machine = []
     for machine in machines:
         cases = [_case(claim, terms_of(terms, runs, machine), runs) for terms in claim.cases]
-        by_machine.append((machine, [one for one in cases if one.printed is not None] or cases))
+        by_machine.append((machine, [case for case in cases if case.printed is not None] or cases))
     machine, cases = max(by_machine, key=lambda pair: _answers(pair[1]))
     outcome, why = _outcome(claim, cases)
-    if outcome is outcomes.NOT_RUN and (apart := _apart([cases for _, cases in by_machine])):
-        outcome, why = outcomes.OTHER_MACHINES, apart
+    if outcome is outcomes.NOT_RUN and (sources := _apart([cases for _, cases in by_machine])):
+        outcome, why = outcomes.OTHER_MACHINES, sources
     answered = [case for case in cases if case.figures is not None]
-    own = [case for case in cases if case.of_the_paper]
-    # A claim is refuted by the paper's own data, and what it says is shown of all data.
-    shown = own if outcome is outcomes.FAILS and not as_idea else answered
-    used = [term for case in shown for term in case.terms]
-    shares = {term.data: term.share for term in used if term.data}
-    tells = not claim.differs and all(s is None or s >= _LEAST_SHARE for s in shares.values())
-    told = answered if tells else []
-    worst = _worst(claim, shown).terms[0].data if len(shown) > 1 and claim.case is None else ""
+    paper_cases = [case for case in cases if case.of_the_paper]
+    # Only the paper's own data refute a claim; figures of other outcomes summarise all data.
+    basis = paper_cases if outcome is outcomes.FAILS and not as_idea else answered
+    terms = [term for case in basis for term in case.terms]
+    shares = {term.data: term.share for term in terms if term.data}
+    is_enough = not claim.differs and all(s is None or s >= _MIN_FRACTION for s in shares.values())
+    deciding = answered if is_enough else []
+    worst = _worst(claim, basis).terms[0].data if len(basis) > 1 and claim.case is None else ""
     return Verdict(
         claim=claim,
         outcome=outcome,
         why=why,
         printed=_summary(claim, [case.printed for case in cases]),
-        figures=_summary(claim, [case.figures for case in shown]),
+        figures=_summary(claim, [case.figures for case in basis]),
         unit="%" if claim.case else _unit(claim, cases),
         worst=worst,
-        kept=sum(case.kept is True for case in own),
-        own=len(own),
+        kept=sum(case.kept is True for case in paper_cases),
+        own=len(paper_cases),
         answered=len(answered),
         asked=len(cases),
         shares=shares,
-        keys=tuple(dict.fromkeys(key for term in used for key in term.keys)),
+        keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
         machine=machine,
-        days=runs.days.notes(row for term in used for row in term.rows),
-        kept_by_rows=_kept(claim, told, len(cases if claim.case else told)),
+        days=runs.days.notes(row for term in terms for row in term.rows),
+        kept_by_rows=_kept(claim, deciding, len(cases if claim.case else deciding)),
         idea=None if claim.idea is None else verdict(claim.idea, runs, as_idea=True),
     )
 
 
-def _apart(of_machines: Sequence[Sequence[Case]]) -> str:
-    """The terms' methods with the environments of their runs, if no machine has all of a case."""
-    for cases in zip(*of_machines, strict=True):
+def _apart(cases_by_machine: Sequence[Sequence[Case]]) -> str:
+    """Each term's runs and environments, if every term of a case has runs but on no one machine."""
+    for cases in zip(*cases_by_machine, strict=True):
         by_term = [
-            [term.source for term in same if term.measured is not None]
-            for same in zip(*(case.terms for case in cases), strict=True)
+            [term.source for term in same_terms if term.measured is not None]
+            for same_terms in zip(*(case.terms for case in cases), strict=True)
         ]
-        whole = (all(term.measured is not None for term in case.terms) for case in cases)
-        if all(by_term) and not any(whole):
+        complete = (all(term.measured is not None for term in case.terms) for case in cases)
+        if all(by_term) and not any(complete):
             return "; ".join(", ".join(dict.fromkeys(sources)) for sources in by_term)
     return ""
 
@@ -157,47 +155,47 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
         return _outcome_without_runs(
             bool(missing) and all(term.absent for term in missing), missing
         )
-    of_rows = dict.fromkeys(t.unknown for case in answered for t in case.terms if t.unknown)
-    if unknown := claim.unknown or ("" if claim.ours else "; ".join(of_rows)):
+    settings = dict.fromkeys(t.unknown for case in answered for t in case.terms if t.unknown)
+    if unknown := claim.unknown or ("" if claim.ours else "; ".join(settings)):
         return outcomes.UNKNOWN_SETTINGS, unknown
     if claim.differs:
         return outcomes.OTHER_SETTINGS, claim.differs
     assert claim.holds is not None
-    own = [case for case in cases if case.of_the_paper]
-    held = _kept(claim, own, len(cases))
-    if held is not None:
-        return (outcomes.HOLDS if held else outcomes.FAILS), ""
-    if len(own) < len(answered):
-        names = dict.fromkeys(one.data for case in answered for one in case.terms if one.stand_in)
-        return outcomes.OTHER_DATA, f"{', '.join(names)} in place of the paper's data"
+    paper_cases = [case for case in cases if case.of_the_paper]
+    kept = _kept(claim, paper_cases, len(cases))
+    if kept is not None:
+        return (outcomes.HOLDS if kept else outcomes.FAILS), ""
+    if len(paper_cases) < len(answered):
+        data = dict.fromkeys(term.data for case in answered for term in case.terms if term.stand_in)
+        return outcomes.OTHER_DATA, f"{', '.join(data)} in place of the paper's data"
     if missing:
         return _outcome_without_runs(any(term.absent for term in missing), missing)
-    for case in own:
+    for case in paper_cases:
         if case.figures and claim.of_cases.kept_by(case.figures) is None:
             words = in_words(case.figures, _unit(claim, cases))
-            shown = f": {words}" * (words != _UNKNOWN)
-            return outcomes.NOT_RUN, f"runs that were stopped or failed leave it open{shown}"
-    noisy = next(case for case in own if case.kept is None)
-    where = f" on {noisy.terms[0].data}" if len(cases) > 1 else ""
+            figure = f": {words}" * (words != _UNKNOWN)
+            return outcomes.NOT_RUN, f"runs that were stopped or failed leave it open{figure}"
+    noisy = next(case for case in paper_cases if case.kept is None)
+    place = f" on {noisy.terms[0].data}" if len(cases) > 1 else ""
     words = in_words(noisy.wider or (0.0, 0.0), _unit(claim, cases))
-    return outcomes.TOO_NOISY, f"{words}{where} with what equal runs differ by"
+    return outcomes.TOO_NOISY, f"{words}{place}, with the spread of equal runs"
 
 
 def _kept(claim: Claim, cases: Sequence[Case], asked: int) -> bool | None:
-    """Whether `cases` of those `asked` keep the claim's bound clearly; None if that is open."""
-    kept, missed = (sum(case.kept is side for case in cases) for side in (True, False))
+    """Whether `cases`, of `asked` in all, clearly keep the claim's bound; None if that is open."""
+    n_kept, n_missed = (sum(case.kept is outcome for case in cases) for outcome in (True, False))
     if claim.case is not None and claim.holds is not None:
-        return claim.holds.kept_by((kept / asked, 1.0 - missed / asked))
-    return False if missed else kept == asked > 0 or None
+        return claim.holds.kept_by((n_kept / asked, 1.0 - n_missed / asked))
+    return False if n_missed else n_kept == asked > 0 or None
 
 
 def _outcome_without_runs(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
-    """The outcome, and a reason: of a term whose runs ended without a value, if there is one."""
+    """The outcome and a reason, if possible from a term whose runs ended without a value."""
     if no_data:
         names = dict.fromkeys(term.why for term in missing if term.absent)
         return outcomes.NO_DATA, f"{', '.join(names)} not present"
     if not missing:
-        return outcomes.NOT_RUN, "what it is divided by is zero"
+        return outcomes.NOT_RUN, "the divisor is zero"
     return outcomes.NOT_RUN, min(missing, key=lambda term: (term.absent, not term.keys)).why
 
 
@@ -208,22 +206,22 @@ def _case(claim: Claim, terms: Sequence[Term], runs: Runs) -> Case:
     if figures is not None and (len(terms) < 2 or len({term.keys for term in terms}) > 1):
         low, high = figures
         if claim.kind in ("ratio", "value"):
-            several = runs.days.spread(row for term in terms for row in term.rows)
-            factor = max(several, *(term.factor for term in terms))
+            day_factor = runs.days.spread(row for term in terms for row in term.rows)
+            factor = max(day_factor, *(term.factor for term in terms))
             wider = low / factor, high * factor
         else:
-            least = 0.0 if claim.kind == "range" else -math.inf
+            minimum = 0.0 if claim.kind == "range" else -math.inf
             chance = max(term.chance for term in terms)
-            wider = max(least, low - chance), high + chance
+            wider = max(minimum, low - chance), high + chance
     return Case(terms, printed, figures, wider, wider and claim.of_cases.kept_by(wider))
 
 
 def _worst(claim: Claim, cases: Sequence[Case]) -> Case:
     """The case with the worst figure; intervals are compared by their better ends."""
     bound = claim.of_cases
-    known = [(case.figures, case) for case in cases if case.figures is not None]
+    pairs = [(case.figures, case) for case in cases if case.figures is not None]
     sign = 1.0 if bound.lower else -1.0
-    return min(known, key=lambda pair: (sign * bound.best(pair[0]), sign * bound.worst(pair[0])))[1]
+    return min(pairs, key=lambda pair: (sign * bound.best(pair[0]), sign * bound.worst(pair[0])))[1]
 
 
 def _unit(claim: Claim, cases: Sequence[Case]) -> str:
@@ -238,7 +236,7 @@ _UNKNOWN = "unknown"  # the figure of runs that failed
 
 
 def in_words(figures: Interval, unit: str, limit: float = math.nan) -> str:
-    """An interval in words, with as many digits as show on which side of `limit` its ends lie."""
+    """An interval in words, with enough digits to show on which side of `limit` its ends lie."""
     low, high = (_digits(end, limit) for end in figures)
     if figures[0] == figures[1]:
         text = low
@@ -258,7 +256,7 @@ def _digits(value: float, limit: float) -> str:
 
 
 def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
-    """The worst answer, or how many per cent of the answers keep `case`; None without answers."""
+    """The worst answer, or the per cent of answers that keep `case`; None without answers."""
     known = [figures for figures in answers if figures is not None]
     if not known or claim.holds is None:
         return None
@@ -270,15 +268,15 @@ def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | Non
 
 
 def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:
-    """The least and the largest answer that the intervals of the terms leave possible."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    """The smallest and the largest answer that the intervals of the terms allow."""
+    intervals = [value for value in values if value is not None]
+    if len(intervals) < len(values):
         return None
-    lows, highs = zip(*known, strict=True)
+    lows, highs = zip(*intervals, strict=True)
     if kind == "range":
         return max(0.0, max(lows) - min(highs)), max(highs) - min(lows)
     if kind == "value":
-        return known[0]
+        return intervals[0]
     if kind == "difference":
         return lows[0] - highs[1], highs[0] - lows[1]
     if not highs[1]:

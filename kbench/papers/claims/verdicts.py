@@ -1,4 +1,4 @@
-"""Verdicts in words: a line and a detail for each, sheets for all text formats, records."""
+"""Verdicts as texts: a line and a detail for each, sheets for all text formats, and records."""
 
 import itertools
 import textwrap
@@ -15,8 +15,8 @@ from kbench.report.sheet import Sheet
 _WOULD = {True: "confirm", False: "contradict"}
 _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcome in OUTCOMES)
 
-# Lines and columns of a paper's screen; characters of the column of verdicts there and in a
-# narrower window (where sentences are not cut); characters between two columns. Set by hand.
+# Lines and characters of a paper's screen; characters of its column of verdicts, also in a narrower
+# window, where sentences are not cut; characters between two columns. Set by hand.
 _LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
 # Titles of what `tally` counts.
@@ -24,7 +24,7 @@ TALLY = ("hold", "do not hold", "open: kept", "by idea", "missed", "neither", "o
 
 
 class Words(NamedTuple):
-    """The texts of a verdict's line; `measured` is `figure` with the data set that it is of."""
+    """The texts of a verdict's line; `measured` is `figure` with its data set."""
 
     printed: str
     measured: str
@@ -34,7 +34,7 @@ class Words(NamedTuple):
 
 
 def line(verdict: Verdict) -> Words:
-    """The printed figure, the measured one, the figure of the idea alone, and the data sets."""
+    """The printed figure, the measured figure, that of the idea alone, and the data sets."""
     measured = figure = _words(verdict, verdict.figures)
     if verdict.worst and verdict.figures is not None:
         measured += f" on {_with_share(verdict, verdict.worst)}"
@@ -43,7 +43,7 @@ def line(verdict: Verdict) -> Words:
 
 
 def data_of(verdict: Verdict) -> str:
-    """The data sets with their shares of the paper's rows, and how many cases they answer."""
+    """The data sets with their shares of the paper's rows, and their number of answered cases."""
     names = [_with_share(verdict, name) for name in verdict.shares]
     n = verdict.own if verdict.outcome is FAILS else verdict.answered
     cases = f"{n} of {verdict.asked}: " if names and verdict.asked > 1 else ""
@@ -56,7 +56,7 @@ def _with_share(verdict: Verdict, name: str) -> str:
 
 
 def detail(verdict: Verdict) -> list[str]:
-    """What a line leaves out, in sentences."""
+    """The sentences on a verdict that its line leaves out."""
     claim = verdict.claim
     lines = [f"{paper(claim.paper).title}, {claim.where}."]
     if claim.quote:
@@ -66,11 +66,11 @@ def detail(verdict: Verdict) -> list[str]:
     if verdict.why:
         lines.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
-        own = f"{verdict.own} on the paper's data, {verdict.kept} of these clearly keep the bound"
-        lines.append(f"Runs answer {verdict.answered} of {verdict.asked} cases, {own}.")
+        basis = f"{verdict.own} on the paper's data, {verdict.kept} of these clearly keep the bound"
+        lines.append(f"Runs answer {verdict.answered} of {verdict.asked} cases, {basis}.")
     if verdict.machine is not None and verdict.answered:
         lines.append(f"The runs are of environment {verdict.machine.environment}.")
-    lines += [f"{said[0].upper()}{said[1:]}." for said in verdict.days]
+    lines += [f"{remark[0].upper()}{remark[1:]}." for remark in verdict.days]
     if verdict.idea is not None:
         figure = line(verdict).idea or verdict.idea.why
         lines.append(f"The idea alone: {verdict.idea.claim.quantity}: {figure}.")
@@ -78,31 +78,31 @@ def detail(verdict: Verdict) -> list[str]:
 
 
 def claimed_bound(verdict: Verdict) -> str:
-    """A sentence that says for which figures a claim holds."""
+    """A sentence that states the figures for which a claim holds."""
     holds = verdict.claim.holds
     if holds is None:
         return ""
-    limit, every = f"{holds.limit:g} {verdict.unit}".strip(), ""
+    limit, scope = f"{holds.limit:g} {verdict.unit}".strip(), ""
     if verdict.claim.case is not None:
         limit = f"{100 * holds.limit:g} % of the cases"
     elif verdict.asked > 1:
-        every = " in every case"
-    least = "at least" if holds.lower else "at most"
-    return f"The claim holds if it is {least} {limit}{every}."
+        scope = " in every case"
+    comparison = "at least" if holds.lower else "at most"
+    return f"The claim holds if it is {comparison} {limit}{scope}."
 
 
 def counted(verdicts: Collection[Verdict]) -> str:
-    """How many claims have each outcome, and of how many open ones runs keep or miss the bound."""
+    """The numbers of claims by outcome, and of open claims whose bound runs keep or miss."""
     counts = Counter(verdict.outcome.word for verdict in verdicts)
     reasons = Counter(verdict.outcome.reason for verdict in verdicts if verdict.outcome.reason)
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
     text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
     text += f", {sum(reasons.values())} are open" + (f" ({why})" if why else "")
-    open_ones = [verdict for verdict in verdicts if verdict.outcome.reason]
-    n = Counter(verdict.kept_by_rows for verdict in open_ones)
-    guessed = Counter(v.kept_by_rows for v in open_ones if v.outcome is UNKNOWN_SETTINGS)
+    open_claims = [verdict for verdict in verdicts if verdict.outcome.reason]
+    n = Counter(verdict.kept_by_rows for verdict in open_claims)
+    guessed = Counter(v.kept_by_rows for v in open_claims if v.outcome is UNKNOWN_SETTINGS)
     text += f"; our runs support {n[True]} of the open ones and speak against {n[False]}"
-    return f"{text}, {guessed[True]} and {guessed[False]} of them with settings that we guessed"
+    return f"{text}, {guessed[True]} and {guessed[False]} of these with settings that we guessed"
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
@@ -111,21 +111,21 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
     answers = [(v.kept_by_rows, _kept_by_idea(v)) for v in verdicts if v.outcome.reason]
     rows = Counter(kept for kept, _ in answers)
     ideas = Counter(idea for kept, idea in answers if kept)
-    own = sum(0 < verdict.own == verdict.asked for verdict in verdicts)
-    known = ideas[True] + ideas[False]
-    by_idea = f"{ideas[True]} of {known}" if known else "-"
+    n_own = sum(0 < verdict.own == verdict.asked for verdict in verdicts)
+    n_known = ideas[True] + ideas[False]
+    by_idea = f"{ideas[True]} of {n_known}" if n_known else "-"
     counts = [*outcomes, rows[True], by_idea, rows[False], rows[None]]
-    return [*map(str, counts), f"{own} of {len(verdicts)}"]
+    return [*map(str, counts), f"{n_own} of {len(verdicts)}"]
 
 
 def at_hand(verdict: Verdict) -> str:
-    """Whether runs keep the bound of an open claim, as text, although they do not decide it."""
+    """A text that says whether runs keep the bound of an open claim, which they do not decide."""
     kept, idea = verdict.kept_by_rows, _kept_by_idea(verdict)
     if kept is None or not verdict.outcome.reason:
         return ""
     guess = " at settings that we guessed" if verdict.outcome is UNKNOWN_SETTINGS else ""
-    said = f"our runs would {_WOULD[kept]} it{guess}"
-    return said if idea in (None, kept) else f"{said}, the idea alone would {_WOULD[idea]} it"
+    text = f"our runs would {_WOULD[kept]} it{guess}"
+    return text if idea in (None, kept) else f"{text}, the idea alone would {_WOULD[idea]} it"
 
 
 def _kept_by_idea(verdict: Verdict) -> bool | None:
@@ -135,12 +135,12 @@ def _kept_by_idea(verdict: Verdict) -> bool | None:
 
 def of_papers(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     """Title of a paper -> its own claims; the last entry has our own questions."""
-    grouped = {
+    groups = {
         paper(name).title: [v for v in verdicts if v.claim.paper == name and not v.claim.ours]
         for name in PAPERS
     }
-    grouped["Our own questions"] = [v for v in verdicts if v.claim.ours]
-    return {name: several for name, several in grouped.items() if several}
+    groups["Our own questions"] = [v for v in verdicts if v.claim.ours]
+    return {name: group for name, group in groups.items() if group}
 
 
 def sheets(
@@ -148,66 +148,66 @@ def sheets(
 ) -> list[Sheet]:
     """A sheet for each paper and one for our own questions, at most `width` characters wide.
 
-    Without `details` a claim has one line, or two where a paper still fits on a screen.
+    Without `details` a claim has one line, or two if the paper's claims then fit on a screen.
     """
-    made = []
-    for name, several in of_papers(verdicts).items():
+    result = []
+    for name, group in of_papers(verdicts).items():
         header = ["verdict", "claim", "printed", "measured", "idea alone"]
         if width is None:
             header, n_words = [*header, "data"], len(header) + 1
             rows = []
-            for verdict in several:
+            for verdict in group:
                 words = line(verdict)
-                says = f"{verdict.claim.says} {' '.join(detail(verdict))}"
+                text = f"{verdict.claim.says} {' '.join(detail(verdict))}"
                 figures = words.printed, words.measured, words.idea, words.data
-                rows.append([str(verdict.outcome), says, *figures])
+                rows.append([str(verdict.outcome), text, *figures])
         else:
-            rows, n_words = _wrapped(several, width, details=details), 2
-        note = f"{counted(several)}; {tally(several)[-1]} on the paper's own data."
-        made.append(Sheet(f"{name}: claims", n_words, header, rows, [note]))
-    if made and details:
-        made[-1].notes.append(f"{legend('claims')} {_MEANINGS}")
-    return made
+            rows, n_words = _wrapped(group, width, details=details), 2
+        note = f"{counted(group)}; {tally(group)[-1]} on the paper's own data."
+        result.append(Sheet(f"{name}: claims", n_words, header, rows, [note]))
+    if result and details:
+        result[-1].notes.append(f"{legend('claims')} {_MEANINGS}")
+    return result
 
 
 def summary(verdicts: Sequence[Verdict]) -> Sheet:
-    """A line for each paper."""
-    rows = [[name, *tally(several)] for name, several in of_papers(verdicts).items()]
+    """A sheet with a line for each paper."""
+    rows = [[name, *tally(group)] for name, group in of_papers(verdicts).items()]
     return Sheet("Did the papers' claims hold?", 1, ["", *TALLY], rows, [legend("outcomes")])
 
 
 def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[list[str]]:
-    """The lines of claims, with their details below them; figures are shortened."""
+    """The lines of claims with shortened figures, and the claims' details below them."""
     cells = [line(verdict) for verdict in verdicts]
     figures = [[_shortened(f) for f in (cell.printed, cell.figure, cell.idea)] for cell in cells]
     names = ("printed", "measured", "idea alone")
-    taken = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
-    side = _OUTCOME if width >= _SCREEN else _NARROW
-    width_left = max(width - side - sum(taken) - 4 * _GAP, 20)
-    most = None if details or width < _SCREEN else 2 if 2 * len(verdicts) <= _LINES else 1
+    widths = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
+    outcome_width = _OUTCOME if width >= _SCREEN else _NARROW
+    width_left = max(width - outcome_width - sum(widths) - 4 * _GAP, 20)
+    max_lines = None if details or width < _SCREEN else 2 if 2 * len(verdicts) <= _LINES else 1
     rows = []
-    for verdict, cell, shown in zip(verdicts, cells, figures, strict=True):
-        lines = textwrap.wrap(verdict.claim.says, width_left, max_lines=most, placeholder=" …")
+    for verdict, cell, texts in zip(verdicts, cells, figures, strict=True):
+        lines = textwrap.wrap(verdict.claim.says, width_left, max_lines=max_lines, placeholder=" …")
         if details:
             measured = f"Measured: {cell.measured}; {cell.data}." if cell.measured else ""
             lines += textwrap.wrap(" ".join([*detail(verdict), measured]), width_left)
-        hand = "" if most else at_hand(verdict)
-        outcome = textwrap.wrap(f"{verdict.outcome}, {hand}".rstrip(", "), side)
-        below = itertools.zip_longest(outcome[1:], lines[1:], fillvalue="")
-        rows += [[outcome[0], lines[0], *shown], *([*both, "", "", ""] for both in below)]
+        hand = "" if max_lines else at_hand(verdict)
+        outcome = textwrap.wrap(f"{verdict.outcome}, {hand}".rstrip(", "), outcome_width)
+        further = itertools.zip_longest(outcome[1:], lines[1:], fillvalue="")
+        rows += [[outcome[0], lines[0], *texts], *([*pair, "", "", ""] for pair in further)]
     return rows
 
 
 def _shortened(figure: str) -> str:
     """A figure, shortened to the width of its column."""
-    shorter = {"at least ": "≥ ", "at most ": "≤ ", "from ": "", "× linear": "×", " points": " pt"}
-    for words, sign in (shorter | {"kcal/mol": ""}).items():
+    signs = {"at least ": "≥ ", "at most ": "≤ ", "from ": "", "× linear": "×", " points": " pt"}
+    for words, sign in (signs | {"kcal/mol": ""}).items():
         figure = figure.replace(words, sign)
     return figure.strip()
 
 
 def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """One record for each claim, nothing rounded."""
+    """One record for each claim, without rounding."""
     return [_record(verdict) for verdict in verdicts]
 
 
@@ -220,7 +220,7 @@ def _record(verdict: Verdict) -> dict[str, Any]:
         "claim": claim.says,
         "verdict": verdict.outcome.word,
         "reason": verdict.outcome.reason,
-        # The finite end of a printed figure, which a limit such as `>300000` opens on one side.
+        # A limit such as `>300000` is an interval, of which the record has the finite end.
         "printed": verdict.printed and claim.holds and claim.holds.worst(verdict.printed),
         "figure": figure,
         "unit": verdict.unit,
@@ -245,7 +245,7 @@ def _record(verdict: Verdict) -> dict[str, Any]:
 
 
 def _end(verdict: Verdict) -> tuple[float | None, str]:
-    """The end of the figure that decides, and "at least" or "at most" if it is a bound."""
+    """The deciding end of the figure, and "at least" or "at most" if the end is a bound."""
     figures, bound = verdict.figures, verdict.claim.holds
     if figures is None or bound is None:
         return None, ""
@@ -254,7 +254,7 @@ def _end(verdict: Verdict) -> tuple[float | None, str]:
 
 
 def _words(verdict: Verdict, figures: Interval | None) -> str:
-    """A figure with its unit and as many digits as show on which side of the bound it lies."""
+    """A figure with its unit, and enough digits to show on which side of the bound it lies."""
     holds = verdict.claim.holds
     if figures is None or holds is None:
         return ""

@@ -37,16 +37,16 @@ class Drawn:
 
     panel: Panel
     machine: TimingConditions
-    data: str = ""  # The data set of kbench that the points are of
+    data: str = ""  # The data set of kbench on which the points were measured
     # Label of a line -> its runs, a `Line` of rows for each setting.
     chosen: Mapping[str, Sequence[Line]] = field(default_factory=dict)
     points: Points = field(default_factory=dict)  # Label of a line -> its points
-    # Label -> points of runs that were stopped at their limit, at the least seconds they take.
+    # Label -> points of runs that were stopped at their limit; the limit bounds y from below.
     stopped: Points = field(default_factory=dict)
 
     @cached_property
     def shown(self) -> dict[str, PanelLine]:
-        """The lines that have points; none if there is only one line, or only one setting."""
+        """The lines that have points; empty if there is only one line, or only one setting."""
         lines, x = self.panel.lines, self.panel.x
         shown = {label: line for label, line in lines.items() if self.points.get(label)}
         abscissae = {point[0] for points in self.points.values() for point in points}
@@ -73,49 +73,49 @@ class Drawn:
 
     @property
     def lacking(self) -> dict[str, str]:
-        """Label of a line that is not drawn, or not all of it -> why it is not."""
-        lacking = {}
+        """Label of a line that is not drawn, or not completely -> the reason."""
+        reasons = {}
         for label, line in self.panel.lines.items() if self.chosen else ():
             lines = self.chosen[label]
-            failed = [each for each in lines if not each.ok]
-            statuses = ", ".join(sorted({status for each in failed for status in each.failures}))
+            failed = [match for match in lines if not match.ok]
+            statuses = ", ".join(sorted({status for match in failed for status in match.failures}))
             if self.has(label):
                 if failed and not self.stopped.get(label):
-                    lacking[label] = f"{len(failed)} of {len(lines)} settings, {statuses}"
+                    reasons[label] = f"{len(failed)} of {len(lines)} settings, {statuses}"
             elif len(failed) == len(lines):
-                lacking[label] = statuses or "no rows"
+                reasons[label] = statuses or "no rows"
             else:
                 timed = any(map(of_wall_seconds, (*line.wanted.at, line.x.curve, line.y.curve)))
                 disturbed = timed and all(map(contended, _ok_rows(lines)))
-                lacking[label] = DISTURBED if disturbed else "no values"
-        return lacking
+                reasons[label] = DISTURBED if disturbed else "no values"
+        return reasons
 
     @property
     def n_contended(self) -> int:
         """Number of ok runs that other processes disturbed, of lines with seconds on an axis."""
-        timed = [key for key, one in self.panel.lines.items() if one.x.seconds or one.y.seconds]
+        timed = [key for key, line in self.panel.lines.items() if line.x.seconds or line.y.seconds]
         return sum(contended(row) for label in timed for row in _ok_rows(self.chosen[label]))
 
 
 def drawn(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
     """The panels with points on a machine, or with lines that are left out as disturbed.
 
-    A panel shows the data set on which most lines have points, the first of several. With sizes as
-    abscissae each line has a point for each data set that stands for the paper's.
+    A panel shows the first data set on which most lines have points. With sizes as abscissae each
+    line has a point for each data set that stands for the paper's.
     """
     panels = []
     for panel in figure.panels:
         choices = paper(figure.paper).data[panel.data]
         sets = [choices] if panel.x.size else [(choice,) for choice in choices]
-        made = (_drawn_over_sets(figure, panel, runs, machine, several) for several in sets)
-        panels.append(max(made, key=lambda panel: (len(panel.shown), len(panel.chosen))))
+        candidates = (_drawn_over_sets(figure, panel, runs, machine, choices) for choices in sets)
+        panels.append(max(candidates, key=lambda panel: (len(panel.shown), len(panel.chosen))))
     return [panel for panel in panels if panel.shown or DISTURBED in panel.lacking.values()]
 
 
 def _drawn_over_sets(
     figure: Figure, panel: Panel, runs: Runs, machine: TimingConditions, choices: Sequence[Choice]
 ) -> Drawn:
-    """A panel with the runs on these data sets: one, or all of them with sizes as abscissae."""
+    """A panel with the runs on one data set, or on several if the abscissae are sizes."""
     chosen = {
         label: _choose(figure, line, runs, machine, choices) for label, line in panel.lines.items()
     }
@@ -124,7 +124,7 @@ def _drawn_over_sets(
         return Drawn(panel, machine)
     points: dict[str, list[Point]] = {}
     stopped: dict[str, list[Point]] = {}
-    # The row of a stopped run has no size; the other runs on its data set have it.
+    # The row of a stopped run has no size, so the size comes from other runs on its data set.
     sizes = {
         (problem.dataset, problem.variant): float(size)
         for problem in problems
@@ -134,9 +134,9 @@ def _drawn_over_sets(
         if panel.x.size:
             points[label], stopped[label] = _over_sizes(line.y, chosen[label], sizes)
         else:
-            in_order = sorted(chosen[label], key=lambda match: _swept(line, match))
-            of_lines = (sorted(_points(figure, line, match, runs)) for match in in_order)
-            points[label] = list(itertools.chain.from_iterable(of_lines))
+            ordered = sorted(chosen[label], key=lambda match: _swept(line, match))
+            point_lists = (sorted(_points(figure, line, match, runs)) for match in ordered)
+            points[label] = list(itertools.chain.from_iterable(point_lists))
             if points[label] and points[label][0] > points[label][-1]:
                 points[label].reverse()
         if figure.front:
@@ -157,19 +157,19 @@ def _choose(
     machine: TimingConditions,
     choices: Sequence[Choice],
 ) -> list[Line]:
-    """The runs of a line that the figure's experiments made: one setting, or all for a front."""
-    of_choices = (runs.lines(machine, line.wanted, choice) for choice in choices)
-    lines = itertools.chain.from_iterable(of_choices)
+    """The runs of a line from the figure's experiments: of one setting, or of all for a front."""
+    lines_by_choice = (runs.lines(machine, line.wanted, choice) for choice in choices)
+    lines = itertools.chain.from_iterable(lines_by_choice)
     if figure.front:
         return [candidate for candidate in lines if made_by(line.wanted.experiments, candidate)]
     return _lines_of_one_setting(lines, line)
 
 
 def _lines_of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[Line]:
-    """The runs of one setting and one version of the method, one that its experiments made.
+    """The runs of one setting and one version of the method, of which the experiments made some.
 
     The runs differ only in the swept parameters and in the data set. Other commands may have made
-    some of them, because a run that exists is not repeated, and its row names the experiment of the
+    some of the runs: a run that exists is not repeated, and its row names the experiment of the
     first command. Settings are compared by the version of the method, then by the number of points,
     then by `preference`, which also chooses among lines of equal parameters and data set.
     """
@@ -183,8 +183,8 @@ def _lines_of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[
         return n_ok > 0, version_of(members[0]), n_ok, max(map(preference, members))
 
     experiments = panel_line.wanted.experiments
-    made = [s for s in settings.values() if any(made_by(experiments, line) for line in s)]
-    members = max(made, key=order) if made else []
+    candidates = [s for s in settings.values() if any(made_by(experiments, line) for line in s)]
+    members = max(candidates, key=order) if candidates else []
     places = {
         (line.problem.dataset, line.problem.variant, json.dumps(line.params, sort_keys=True)): line
         for line in sorted(members, key=preference)
@@ -193,7 +193,7 @@ def _lines_of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[
 
 
 def _swept(panel_line: PanelLine, line: Line) -> list[float]:
-    """The values of the parameters in which the settings of a line differ, as far as numbers."""
+    """The numerical values of the parameters in which the settings of a line differ."""
     values = (line.params.get(name) for name in sorted(panel_line.swept))
     return [float(value) for value in values if isinstance(value, (int, float))]
 
@@ -205,16 +205,16 @@ def _ok_rows(lines: Iterable[Line]) -> list[Row]:
 def _over_sizes(
     y: AxisQuantity, lines: Iterable[Line], sizes: Mapping[Any, float]
 ) -> tuple[list[Point], list[Point]]:
-    """Points (size, mean) of data sets, and (size, least seconds) of those with stopped runs."""
+    """Points (size, mean), and points (size, lower bound of seconds) of stopped runs."""
     points: list[Point] = []
     stopped: list[Point] = []
     for line in lines:
         size = sizes.get((line.problem.dataset, line.problem.variant))
         if size is None:
             continue
-        least = least_seconds(line) if y.column == "fit_s" else None
-        if least is not None:
-            stopped.append((size, least, 0.0))
+        bound = least_seconds(line) if y.column == "fit_s" else None
+        if bound is not None:
+            stopped.append((size, bound, 0.0))
         elif mean := _mean(y, line):
             points.append((size, *mean))
     return sorted(points), stopped
@@ -267,7 +267,7 @@ def _mean(axis: AxisQuantity, line: Line) -> tuple[float, float] | None:
 
 
 def _excess(points: Points) -> dict[str, list[Point]]:
-    """(y - best) / |best|, without the best itself, whose difference 0 has no logarithm."""
+    """(y - best) / |best|, without the best point, whose difference 0 has no logarithm."""
     values = [y for line in points.values() for _, y, _ in line]
     best = min(values, default=0.0)
     return {

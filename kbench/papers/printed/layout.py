@@ -23,8 +23,8 @@ PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 class Choice:
     """A data set of kbench that stands for a paper's, and parameters that replace the paper's.
 
-    `share` is our rows over the paper's, where they are fewer and no table of sizes tells it. A
-    choice `differs` if it is another data set of kbench than the first of its list, the paper's.
+    `share` is our number of rows divided by the paper's, given if no table of sizes has it. A
+    choice `differs` if its data set is not the first of its list, which is the paper's.
     """
 
     dataset: str
@@ -38,7 +38,7 @@ class Choice:
 class Selector:
     """Which runs fill a cell."""
 
-    methods: tuple[str, ...] = ()  # Any of these; empty for all
+    methods: tuple[str, ...] = ()  # Any of these methods; empty for all
     data: str | None = None  # The paper's name of the data set
     # Parameter -> value, or a list of accepted values.
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -47,9 +47,9 @@ class Selector:
     table: str | None = None  # The table over which a total is taken
     # The paper's name of a data set -> parameters of the runs on it, as in `params`.
     by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # The kernel, for methods with a choice of kernels; empty for any. `params` may name another.
+    # The kernel, for methods with a choice of kernels; empty for any. `params` takes precedence.
     kernel: str = ""
-    # The experiments whose rows come before rows of other commands.
+    # The experiments whose rows are preferred to rows of other commands.
     experiments: frozenset[str] = frozenset()
 
     @property
@@ -58,7 +58,7 @@ class Selector:
         return {**self.params, **self.by_data.get(self.data or "", {})}
 
     def __and__(self, other: "Selector") -> "Selector":
-        """Both selectors as one; where they differ in a name or a value, the other's counts."""
+        """Both selectors as one; if both set a name, the value of `other` is used."""
         both: dict[str, Any] = {}
         for name in (attribute.name for attribute in fields(self)):
             a, b = getattr(self, name), getattr(other, name)
@@ -68,7 +68,7 @@ class Selector:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A quantity of a table's cells, as layouts spell it; a label alone is printed only."""
+    """A quantity of a table's cells as layouts spell it; only with a label it is not measured."""
 
     label: str  # The printed quantity
     # Columns of the row that are added up, divided by the column `per` and multiplied by `factor`.
@@ -76,17 +76,17 @@ class Measure:
     of: tuple[str, ...] = ()
     per: str | None = None
     factor: float = 1.0
-    # The measure is the exponent with which the columns `of` grow with this one: the slope of a
-    # straight line through the logarithms, over all data sets that stand for the paper's.
+    # If given, the measure is the exponent with which the columns `of` grow with this column: the
+    # slope of a line through the logarithms, over all data sets that stand for the paper's.
     over: str = ""
     curve: str = ""  # A curve, read at the places that the cell's selector names (`Selector.at`)
-    # {"last place", "sum", "end"}: the value of a curve is the value at the last place, the sum
-    # over all places, or the last value wherever it is. `whole` values have no decimals.
+    # The value of a curve is its value at the last place, the sum over all places, or its final
+    # value ("end"). `whole` values have no decimals.
     pick: Literal["last place", "sum", "end"] = "last place"
     whole: bool = False
     sum: tuple[str, ...] = ()  # Other measures of the same cell that are added up
-    # Another measure of the cell, over its value in the row `to` on the same problem and machine,
-    # or over a measure of another table in the same row (`to` is `table: measure`).
+    # Another measure of the cell, divided by its value in the row `to` on the same problem and
+    # machine, or by a measure of another table in the same row (`to` is `table: measure`).
     ratio: str = ""
     to: str = ""
     # A measure that is added up over all rows of the table that the cell's selector names.
@@ -94,18 +94,18 @@ class Measure:
 
     @property
     def reads(self) -> bool:
-        """Whether runs can fill it: it is read from their rows, or a total of such cells."""
+        """Whether runs can fill the measure, from their rows or as a total of such cells."""
         return bool(self.of or self.curve or self.total)
 
     @property
     def sizes(self) -> bool:
-        """Whether it is a size of the data, which takes no method to measure."""
+        """Whether the measure is a size of the data, which does not depend on a method."""
         sizes = {"n_train", "n_test", "n_features", "n_classes"}
         return bool(self.of) and sizes.issuperset(self.of)
 
     @property
     def trains(self) -> bool:
-        """Whether it is training seconds: a run's limit of time is then a lower bound of them."""
+        """Whether the measure is training seconds, which a stopped run bounds from below."""
         return (self.of, self.per) == (("fit_s",), None)
 
 
@@ -146,8 +146,8 @@ class TableLayout:
     @cached_property
     def wanted(self) -> Mapping[tuple[str, str], Selector]:
         """(row, column) -> which runs fill the cells there."""
-        places = itertools.product(self.rows, self.columns)
-        return {(row, column): self.rows[row] & self.columns[column] for row, column in places}
+        cells = itertools.product(self.rows, self.columns)
+        return {(row, column): self.rows[row] & self.columns[column] for row, column in cells}
 
     @property
     def number(self) -> str:
@@ -177,7 +177,7 @@ class CellPlace:
 
     @property
     def wanted(self) -> Selector:
-        """Which runs fill it."""
+        """The selector of the runs that fill the cell."""
         return self.table.wanted[self.row, self.column]
 
     @property
@@ -186,14 +186,14 @@ class CellPlace:
 
     @property
     def data(self) -> str:
-        """The paper's name of its data set; for a total, of the table that is summed; or empty."""
-        printed_in, name = paper(self.table.paper), self.wanted.table
-        summed = printed_in.tables[name].rows.values() if name else ()
+        """The paper's name of the data set, which a total takes from the summed table; or empty."""
+        layout, name = paper(self.table.paper), self.wanted.table
+        summed = layout.tables[name].rows.values() if name else ()
         return self.wanted.data or next((cell.data or "" for cell in summed), "")
 
     @property
     def absent(self) -> bool:
-        """Whether kbench does not have its data set, nor one that stands for it."""
+        """Whether kbench has neither the cell's data set nor another one that stands for it."""
         return self.data in paper(self.table.paper).absent
 
     @property
@@ -205,7 +205,7 @@ class CellPlace:
 
     @property
     def printed(self) -> Printed | None:
-        """The value that the paper prints there."""
+        """The value that the paper prints in this cell."""
         place = (self.table.printed, self.row, self.column, self.label)
         return printed(self.table.paper).get(place)
 
@@ -216,7 +216,7 @@ class Paper:
 
     `sizes` is the table that prints the sizes of the data sets. `absent` are the data sets that
     were not available for the reference rows, and for which no other data set stands. `kernel` is
-    the kernel of its runs where no selector names another one.
+    the kernel of the runs unless a selector names another.
     """
 
     name: str
@@ -236,20 +236,20 @@ def paper(name: str) -> Paper:
     Raises TypeError, ValueError: a key does not exist in layouts, or `absent` names data that the
     layout does not have.
     """
-    read = load(f"{name}.yaml")
+    content = load(f"{name}.yaml")
     data = {
         label: tuple(_choice(differs=c["dataset"] != choices[0]["dataset"], **c) for c in choices)
-        for label, choices in read["data"].items()
+        for label, choices in content["data"].items()
     }
-    tables = {table: _table(name, table, read, data) for table in read["tables"]}
-    absent = frozenset(read["absent"])
+    tables = {table: _table(name, table, content, data) for table in content["tables"]}
+    absent = frozenset(content["absent"])
     if unknown := sorted(absent - set(data)):
         raise ValueError(f"{name}.yaml: absent names {unknown[0]}, which is not in data")
-    return Paper(name, **read | {"data": data, "tables": tables, "absent": absent})
+    return Paper(name, **content | {"data": data, "tables": tables, "absent": absent})
 
 
-def _choice(*, params: Mapping[str, Any] | None = None, **spelt: Any) -> Choice:
-    return Choice(params=_numbers(params or {}), **spelt)
+def _choice(*, params: Mapping[str, Any] | None = None, **keys: Any) -> Choice:
+    return Choice(params=_numbers(params or {}), **keys)
 
 
 def all_tables() -> list[TableLayout]:
@@ -265,23 +265,23 @@ def load(file: str) -> Any:
 
 
 def legend(*names: str) -> str:
-    """What reports say of their tables and pictures, by the names in `legend.yaml`."""
+    """Explanations of tables and pictures, by their names in `legend.yaml`."""
     return " ".join(load("legend.yaml")[name] for name in names)
 
 
-def selector(*, method: str | Sequence[str] = (), run: str = "", **spelt: Any) -> Selector:
+def selector(*, method: str | Sequence[str] = (), run: str = "", **keys: Any) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`.
 
     `kbench -m <run>` makes the rows that come first.
     """
     methods = (method,) if isinstance(method, str) else tuple(method)
-    return Selector(methods, experiments=experiments_of(run), **_numbers(spelt))
+    return Selector(methods, experiments=experiments_of(run), **_numbers(keys))
 
 
-def measure(label: str, *, of: str | Sequence[str] = (), **spelt: Any) -> Measure:
+def measure(label: str, *, of: str | Sequence[str] = (), **keys: Any) -> Measure:
     """A measure as layouts spell it: one column or several."""
     columns = (of,) if isinstance(of, str) else tuple(of)
-    return Measure(label=label, of=columns, **spelt)
+    return Measure(label=label, of=columns, **keys)
 
 
 def repetitions(
@@ -305,13 +305,13 @@ def substituted(cell: Any, names: Mapping[str, Any]) -> Any:
     return cell.format(**names) if "{" in cell else cell
 
 
-def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, Any]) -> TableLayout:
-    """A table of a paper's file, as it is `read`."""
-    layout = {"sizes": read["sizes"], "printed": name, "columns": {"": {}}} | read["tables"][name]
-    common = {"kernel": read["kernel"], **layout.pop("where", {})}
+def _table(paper: str, name: str, raw: Mapping[str, Any], data: Mapping[str, Any]) -> TableLayout:
+    """A table of a paper whose file has the content `raw`."""
+    layout = {"sizes": raw["sizes"], "printed": name, "columns": {"": {}}} | raw["tables"][name]
+    common = {"kernel": raw["kernel"], **layout.pop("where", {})}
     where = selector(run=layout.get("run", ""), **common)
-    known = {row for table, row, *_ in printed(paper) if table == name}
-    rows = _rows(layout.pop("rows"), data, known).items()
+    row_names = {row for table, row, *_ in printed(paper) if table == name}
+    rows = _rows(layout.pop("rows"), data, row_names).items()
     columns = layout.pop("columns").items()
     quantities = layout.pop("quantities").items()
     return TableLayout(
@@ -324,15 +324,15 @@ def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, An
     )
 
 
-def _rows(given: Any, data: Iterable[str], known: Container[str]) -> dict[str, Selector]:
-    if given == "data":
-        return {label: Selector(data=label) for label in data if label in known}
-    if set(given) == {"grid"}:
+def _rows(rows: Any, data: Iterable[str], row_names: Container[str]) -> dict[str, Selector]:
+    if rows == "data":
+        return {label: Selector(data=label) for label in data if label in row_names}
+    if set(rows) == {"grid"}:
         return {
-            " ".join(f"{name}={value}" for name, value in each.items()): selector(params=each)
-            for each in repetitions(given["grid"])
+            " ".join(f"{name}={value}" for name, value in params.items()): selector(params=params)
+            for params in repetitions(rows["grid"])
         }
-    return {label: selector(**spec) for label, spec in given.items()}
+    return {label: selector(**spec) for label, spec in rows.items()}
 
 
 def _numbers(value: Any) -> Any:
