@@ -1,9 +1,9 @@
 """Rows that are read block by block: training and test sets that are larger than memory.
 
-A `ChunkedRows` stands in for the array X, and the targets y, in `fit`, `predict`,
-`decision_function` and `score` of the estimators that can learn out of core. It knows how to read
-the rows again from the beginning, how much memory a fit may use for them, and where on disk a fit
-may put them. `kbench.data` makes one of files and of generators.
+A `ChunkedRows` takes the place of the array X and the targets y in `fit`, `predict`,
+`decision_function` and `score` of estimators that can learn out of core. A `ChunkedRows` knows how
+to read its rows again from the beginning, how much memory a fit may use for rows, and in which
+folder a fit may store rows. `kbench.data` makes `ChunkedRows` of files and of generators.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,12 +15,12 @@ import numpy as np
 
 from kbench.errors import DataError
 
-# Fraction of `memory_mb` that the rows of one block take. A fit holds a block, a second one that it
-# sorts, and as much again for the solver and the index. Set by hand.
+# Fraction of `memory_mb` for the rows of one block. A fit holds a block, its sorted copy, and as
+# much again for the solver and the index. Set by hand.
 _BLOCK = 1 / 8
-# Memory in MiB for rows if the user does not name any. Set by hand.
+# Default of `memory_mb`, in MiB. Set by hand.
 MEMORY_MB = 1024.0
-# Types of values that estimators take as they are; other numbers are converted to float64.
+# Types of values that estimators take unchanged; other numbers are converted to float64.
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -43,18 +43,18 @@ class ChunkedRows:
         are only predicted. Every call has to give the same rows.
     n_features : int
     n_rows : int, optional
-        Without it `len` reads all rows once.
+        If n_rows is missing, `len` reads all rows once.
     dtype : float32 or float64
         Blocks of other types are converted.
     classes : sequence of labels, optional
-        Labels that may occur. Without it every label that occurs is a class.
+        Labels that may occur; by default every label is accepted.
     memory_mb : float
-        Memory in MiB that a process of a fit or a prediction may use for rows and models. It
-        decides the size of blocks, and how many rows a cluster may have to be trained as a whole.
+        Memory in MiB that a process of a fit or a prediction may use for rows and models. The
+        sizes of blocks, and of the clusters that are trained as a whole, follow from this limit.
     scratch : path, optional
-        Folder on disk for rows that are sorted by cluster and for models of clusters. An
-        interrupted fit that is started again with the same folder, rows and parameters goes on
-        where it was. By default a temporary folder, which is removed when the fit ends.
+        Folder on disk for rows that are sorted by cluster and for models of clusters. If a fit is
+        interrupted, another fit with the same folder, rows and parameters continues it. By default
+        the folder is temporary and removed when the fit ends.
 
     Attributes
     ----------
@@ -86,8 +86,8 @@ class ChunkedRows:
         self.dtype = np.dtype(dtype)
         if self.dtype not in FLOATS:
             raise ValueError(f"dtype is {self.dtype}, should be float32 or float64")
-        given: Any = memory_mb
-        if not (isinstance(given, Real) and float(given) > 0):
+        memory: Any = memory_mb
+        if not (isinstance(memory, Real) and float(memory) > 0):
             raise ValueError(f"memory_mb is {memory_mb!r}, should be a positive number")
         self.classes = None if classes is None else np.asarray(classes)
         self.memory_mb = memory_mb
@@ -120,9 +120,9 @@ class ChunkedRows:
         Parameters
         ----------
         X : (n, d) dask.array.Array or dask.dataframe.DataFrame of numbers
-            A partition has to fit into memory. An array has all its columns in one chunk.
+            A partition has to fit into memory. An array needs all its columns in one chunk.
         y : (n,) dask.array.Array or dask.dataframe.Series, optional
-            In the same partitions.
+            Targets in the same partitions as X.
         **options
             `dtype` (by default that of X, float64 for columns that are not all float32), `classes`,
             `memory_mb` and `scratch`.
@@ -130,8 +130,8 @@ class ChunkedRows:
         Raises
         ------
         ValueError
-            y is not a Dask collection, X and y have another number of partitions, or columns of X
-            several chunks.
+            y is not a Dask collection, X and y have different numbers of partitions, or the columns
+            of X are in several chunks.
         """
         if not (y is None or is_dask(y)):
             raise ValueError(
@@ -147,16 +147,16 @@ class ChunkedRows:
             )
 
         def read(_: int) -> Iterator[Block]:
-            for k, (part, target) in enumerate(zip(parts, targets, strict=True), start=1):
-                rows = part.compute()
+            for k, (partition, target) in enumerate(zip(parts, targets, strict=True), start=1):
+                rows = partition.compute()
                 labels = None if target is None else np.asarray(target.compute())
                 rows = np.ascontiguousarray(rows) if not hasattr(rows, "indptr") else rows
                 yield Block(rows, labels, f"partition {k}")
 
         if "dtype" not in options:
             types = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
-            small = all(dtype == np.float32 for dtype in types)
-            options["dtype"] = np.float32 if small else np.float64
+            all_float32 = all(dtype == np.float32 for dtype in types)
+            options["dtype"] = np.float32 if all_float32 else np.float64
         return cls(read, n_features=int(X.shape[1]), **options)
 
     def __len__(self) -> int:
@@ -176,7 +176,7 @@ class ChunkedRows:
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block that takes an eighth of `memory_mb` as a dense array."""
+        """Number of rows of a block that takes an eighth of `memory_mb` as a dense array."""
         row_bytes = self.n_features * self.dtype.itemsize
         return max(1, int(_BLOCK * self.memory_mb * 2**20 / row_bytes))
 
@@ -185,31 +185,29 @@ class ChunkedRows:
 
         Parameters
         ----------
-        rows : int, optional
-            `block_rows` by default.
+        rows : int, default `block_rows`
 
         Raises
         ------
         DataError
-            A chunk has other columns than `n_features`, not as many targets as rows, or a label
-            that is not in `classes`; or an entry is not finite. The line names file, chunk, row and
-            column.
+            A chunk does not have `n_features` columns or as many targets as rows, a label is not
+            in `classes`, or an entry is not finite. The message names file, chunk, row and column.
         """
         rows = self.block_rows if rows is None else rows
-        held: list[Block] = []
+        buffered: list[Block] = []
         n = total = 0
-        for k, piece in enumerate(self._read(rows), start=1):
-            block = self._checked(piece if isinstance(piece, Block) else Block(*piece), k)
+        for k, raw in enumerate(self._read(rows), start=1):
+            block = self._checked(raw if isinstance(raw, Block) else Block(*raw), k)
             total += block.X.shape[0]
             while block.X.shape[0] and n + block.X.shape[0] >= rows:
                 head = rows - n
-                yield _joined([*held, _part(block, slice(0, head))])
-                block, held, n = _part(block, slice(head, None)), [], 0
+                yield _joined([*buffered, _part(block, slice(0, head))])
+                block, buffered, n = _part(block, slice(head, None)), [], 0
             if block.X.shape[0]:
-                held.append(block)
+                buffered.append(block)
                 n += block.X.shape[0]
-        if held:
-            yield _joined(held)
+        if buffered:
+            yield _joined(buffered)
         self._n_rows = total
 
     def _checked(self, block: Block, number: int) -> Block:
@@ -220,10 +218,10 @@ class ChunkedRows:
         if y is not None and len(y) != X.shape[0]:
             raise DataError(f"{place}: {len(y)} targets for {X.shape[0]} rows")
         if y is not None and self.classes is not None:
-            other = np.flatnonzero(~np.isin(y, self.classes))
-            if len(other):
+            unknown = np.flatnonzero(~np.isin(y, self.classes))
+            if len(unknown):
                 raise DataError(
-                    f"{place}: row {other[0] + 1} of the chunk has the label {y[other[0]]}, "
+                    f"{place}: row {unknown[0] + 1} of the chunk has the label {y[unknown[0]]}, "
                     f"should be one of {', '.join(map(str, self.classes))}"
                 )
         X = X if X.dtype == self.dtype else X.astype(self.dtype)
@@ -232,8 +230,8 @@ class ChunkedRows:
 
 
 def batches(rows: ChunkedRows, size: int) -> Iterator[Block]:
-    """All rows in order in batches of `size`, the same however they are chunked; the last one may
-    be smaller.
+    """All rows in order in batches of `size`, which do not depend on the chunks; the last batch
+    may be smaller.
     """
     for block in rows.blocks(size * max(1, rows.block_rows // size)):
         for start in range(0, block.X.shape[0], size):
@@ -252,16 +250,16 @@ def _require_finite(X: Any, place: str) -> None:
     with np.errstate(all="ignore"):
         if np.isfinite(entries.sum()):
             return
-    bad = np.flatnonzero(~np.isfinite(entries).reshape(-1))
-    if not len(bad):
+    not_finite = np.flatnonzero(~np.isfinite(entries).reshape(-1))
+    if not len(not_finite):
         return
     if isinstance(X, np.ndarray):
-        row, column = np.unravel_index(bad[0], X.shape)
+        row, column = np.unravel_index(not_finite[0], X.shape)
     else:
-        row = np.searchsorted(X.indptr, bad[0], side="right") - 1
-        column = X.indices[bad[0]]
+        row = np.searchsorted(X.indptr, not_finite[0], side="right") - 1
+        column = X.indices[not_finite[0]]
     raise DataError(
-        f"{place}: row {row + 1} of the chunk has {entries.reshape(-1)[bad[0]]} in column "
+        f"{place}: row {row + 1} of the chunk has {entries.reshape(-1)[not_finite[0]]} in column "
         f"{column + 1}, should be a finite number"
     )
 

@@ -2,7 +2,7 @@
 
 Hydra composes data set x method x limits x grid (x tuned x experiment) into one plain dictionary;
 its error messages become one line with the nearest valid name. A folder `configs/` in the working
-directory comes first, then kbench's own, then those of plug-ins.
+directory is searched first, kbench's own second, and the folders of plug-ins last.
 """
 
 import copy
@@ -25,9 +25,9 @@ def shipped_root() -> Path:
     An editable install may leave a stale copy inside the package, so the source tree wins.
     """
     package = Path(__file__).resolve().parent
-    beside = package.parent / "configs"
-    if (package.parent / "pyproject.toml").is_file() and beside.is_dir():
-        return beside
+    source_configs = package.parent / "configs"
+    if (package.parent / "pyproject.toml").is_file() and source_configs.is_dir():
+        return source_configs
     return package / "configs"
 
 
@@ -53,8 +53,8 @@ def _plugin_roots() -> tuple[Path, ...]:
 
 def roots() -> list[Path]:
     """Folders that are searched for configs, in this order."""
-    own = Path.cwd() / "configs"
-    folders = [own] if own.is_dir() else []
+    local_root = Path.cwd() / "configs"
+    folders = [local_root] if local_root.is_dir() else []
     return [
         *folders,
         *(r for r in (shipped_root(), *_plugin_roots()) if r.resolve() not in folders),
@@ -100,7 +100,7 @@ def require_option(group: str, name: str) -> Path:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The content of one config file, without composition; for lists, not for runs."""
+    """The content of one config file alone, without the files that it includes."""
     import yaml
 
     try:
@@ -122,13 +122,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _not_yaml(error: Exception, path: Path | None = None) -> ConfigError:
-    """FILE:LINE and what the YAML parser found there."""
+    """Return an error that names file and line and quotes the YAML parser."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return ConfigError(f"{path}: not YAML: {one_line(error)}" if path else one_line(error))
     problem = getattr(error, "problem", "")
-    instead = "; indent with blanks, not with tabs" if "\\t" in problem else ""
-    return ConfigError(f"{path or mark.name}:{mark.line + 1}: not YAML: {problem}{instead}")
+    hint = "; indent with blanks, not with tabs" if "\\t" in problem else ""
+    return ConfigError(f"{path or mark.name}:{mark.line + 1}: not YAML: {problem}{hint}")
 
 
 @contextmanager
@@ -138,13 +138,13 @@ def describing(path: Path) -> Iterator[None]:
         yield
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
         reason = with_type(error)
-        raise ConfigError(f"{path}: keys or values of another form ({reason})") from None
+        raise ConfigError(f"{path}: a key or value has the wrong form ({reason})") from None
 
 
 def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
     """Resolver `${use:svm.C,1.0}`: the data set's value for that use, or the default 1.0.
 
-    With `use=none` it is the default for every data set.
+    With `use=none` the default is used for every data set.
     """
     from omegaconf import OmegaConf
 
@@ -165,10 +165,10 @@ _CONFINED = ("method", "dataset", "grid", "limits")
 
 @cache
 def _check_confined(group: str, path: Path) -> None:
-    """Refuse a file of a group that reaches outside of it.
+    """Refuse a file that reads or sets anything outside its group.
 
-    Raises ConfigError: it has a package header, includes files of other groups, uses a resolver
-    other than `use`, which could read the environment, or names a file anywhere on the user's
+    Raises ConfigError: the file has a package header, includes files of other groups, uses a
+    resolver other than `use`, which could read the environment, or names a file on the user's
     machine.
     """
     where = f"{path}: a file of {group}/"
@@ -211,12 +211,12 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
-# Keys that `+` may add, as errors say; a data set has all of its keys in its file.
+# Keys that a command may add with `+`, as error messages say. Data sets have no further keys.
 _EXTENSIBLE = re.compile(r"(method|parallel\.options)\.")
 
 
 def interpolates(text: str) -> bool:
-    """Whether OmegaConf takes a ${...} of a text for the value of another key."""
+    """Whether OmegaConf replaces a ${...} in `text` by the value of another key."""
     return re.search(r"(?<!\\)(?:\\\\)*\$\{", text) is not None
 
 
@@ -226,12 +226,12 @@ def _unescaped(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _unescaped(item) for key, item in value.items()}
     if isinstance(value, str):
-        return re.sub(r"((?:\\\\)*)\\\$\{", lambda found: found[1][::2] + "${", value)
+        return re.sub(r"((?:\\\\)*)\\\$\{", lambda match: match[1][::2] + "${", value)
     return value
 
 
 def unquoted(text: str) -> str:
-    """The text that Hydra reads in a quoted value, for commands whose words it does not parse."""
+    """The text inside Hydra's quotes, for commands whose words Hydra does not parse."""
     quote = text[:1]
     if len(text) < 2 or quote not in ("'", '"') or text[-1] != quote:
         return text
@@ -253,9 +253,9 @@ def hydra_value(value: Any) -> str:
     if isinstance(value, str):
         if re.fullmatch(r"[A-Za-z0-9_./-]+", value) and not _reads_as_other(value):
             return value
-        # OmegaConf takes ${...} for the value of another key unless a backslash is before it.
-        value = re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + "\\${", value)
-        # Between quotes a backslash is one only before a quote, and there it is written twice.
+        # OmegaConf replaces ${...} by the value of another key unless a backslash precedes it.
+        value = re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + "\\${", value)
+        # Inside quotes, Hydra reads a backslash as an escape only if a quote follows it.
         return "'" + re.sub(r"(\\*)('|\Z)", _escaped, value) + "'"
     return repr(value)
 
@@ -295,17 +295,17 @@ class Composer:
             ["", *overrides], overrides, [*overrides[1:], ""], strict=False
         ):
             may_be_name = text.isidentifier() and not before.endswith(("=", ","))
-            if may_be_name and (meant := option_named(text)):
-                raise ConfigError(f"{text!r} is neither a command nor key=value: write {meant}")
+            if may_be_name and (hint := option_named(text)):
+                raise ConfigError(f"{text!r} is neither a command nor key=value: write {hint}")
             check_word(text, before, after)
         try:
             parsed = self._parser.parse_overrides(overrides=list(overrides))
-            places: dict[str, str] = {}
+            texts: dict[str, str] = {}
             for text, override in zip(overrides, parsed, strict=True):
                 key = override.key_or_group
-                if places.setdefault(key, text) is not text:
+                if texts.setdefault(key, text) is not text:
                     raise ConfigError(
-                        f"{key} is given twice, by {places[key]} and {text}; several values are "
+                        f"{key} is given twice, by {texts[key]} and {text}; several values are "
                         f"written -m {key}=A,B"
                     )
                 if override.is_interval_sweep() and not intervals:
@@ -319,7 +319,7 @@ class Composer:
             raise unread(typed, str(error), intervals=intervals) from None
 
     def value(self, key: str, text: str) -> Any:
-        """The typed value that Hydra's grammar reads in `text`, `\\${` in texts as `${`."""
+        """The typed value that Hydra's grammar reads in `text`; `\\${` in texts becomes `${`."""
         return _unescaped(self.parse([f"{key}={text}"])[0].value())
 
     def compose(self, overrides: Sequence[str]) -> dict[str, Any]:
@@ -327,10 +327,10 @@ class Composer:
 
         Raises ConfigError: a group option, key or value does not exist or does not fit.
         """
-        known = tuple(overrides)
-        if known not in self._composed:
-            self._composed[known] = self._compose(overrides)
-        return copy.deepcopy(self._composed[known])
+        cache_key = tuple(overrides)
+        if cache_key not in self._composed:
+            self._composed[cache_key] = self._compose(overrides)
+        return copy.deepcopy(self._composed[cache_key])
 
     def _compose(self, overrides: Sequence[str]) -> dict[str, Any]:
         from hydra import compose
@@ -345,8 +345,8 @@ class Composer:
             with open_dict(config):
                 del config["hydra"]
             for group in _CONFINED:
-                if choices.get(group) in (known := options(group)):
-                    _check_confined(group, known[choices[group]])
+                if choices.get(group) in (files := options(group)):
+                    _check_confined(group, files[choices[group]])
             missing = sorted(OmegaConf.missing_keys(config))
             if missing:
                 raise ConfigError(f"{missing[0]} has no value: add {missing[0]}=... to the command")
@@ -380,12 +380,12 @@ class Composer:
         from omegaconf.errors import GrammarParseError, InterpolationResolutionError
 
         text = str(error)
-        meant = [word for word in overrides if interpolates(word)]
+        words = [word for word in overrides if interpolates(word)]
         if unset := re.search(r"Environment variable '(\w+)' not found", text):
-            return ConfigError(f"{(meant or [''])[0]}: the environment has no variable {unset[1]}")
-        if meant and isinstance(error, (InterpolationResolutionError, GrammarParseError)):
+            return ConfigError(f"{(words or [''])[0]}: the environment has no variable {unset[1]}")
+        if words and isinstance(error, (InterpolationResolutionError, GrammarParseError)):
             return ConfigError(
-                f"{meant[0]}: ${{...}} stands for the value of another key, and none fits; write "
+                f"{words[0]}: ${{...}} stands for the value of another key, and none fits; write "
                 "\\${...} in the text of a name"
             )
         match = re.match(r"Could not (?:override|append to config|delete).*?'([^']+)'", text)
@@ -394,28 +394,28 @@ class Composer:
         key = match.group(1).split("@")[0]
         if "already at" in text:
             return ConfigError(f"{key} exists already: write {key}=... without the +")
-        chosen = [o for o in overrides if re.match(r"\+?(method|dataset|grid|limits)=", o)]
-        known = set(flatten(self.compose(chosen)))
-        known |= {k.rpartition(".")[0] for k in known if "." in k}
-        hint = nearest(key, known) or nearest(f"method.{key}", known)
-        tail = [k for k in known if k.rpartition(".")[2] == key]
-        if tail:
-            by_use = sorted(tail, key=lambda k: (not k.startswith("method."), ".use." in k, k))
-            hint = f" (nearest: {', '.join(by_use[:3])})"
+        group_choices = [o for o in overrides if re.match(r"\+?(method|dataset|grid|limits)=", o)]
+        keys = set(flatten(self.compose(group_choices)))
+        keys |= {k.rpartition(".")[0] for k in keys if "." in k}
+        hint = nearest(key, keys) or nearest(f"method.{key}", keys)
+        same_tail = [k for k in keys if k.rpartition(".")[2] == key]
+        if same_tail:
+            ranked = sorted(same_tail, key=lambda k: (not k.startswith("method."), ".use." in k, k))
+            hint = f" (nearest: {', '.join(ranked[:3])})"
         hint = synonym(key) or hint
         if any(word.startswith(f"~{key}=") for word in overrides):
             return ConfigError(f"{key} has another value: write ~{key} without =")
         if key == "dataset.path":
             hint = ": it is for a file of yours, without dataset=NAME"
-        new = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""
-        return ConfigError(f"no key is called {key!r}{hint}{new}")
+        addition = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""
+        return ConfigError(f"no key is called {key!r}{hint}{addition}")
 
 
 class _ParsedFiles:
     """Hydra's repository of config files, each file read and parsed once.
 
-    Hydra copies its repository for every composition and reads about twenty files anew, which is
-    most of the time of a plan with hundreds of pairs of methods and data sets.
+    Hydra copies its repository for every composition and reads about twenty files again, which
+    takes most of the time of a plan with hundreds of pairs of methods and data sets.
     """
 
     def __init__(self, repository: Any) -> None:
@@ -438,14 +438,14 @@ class _ParsedFiles:
 
 
 def _shorten(loaded: Any) -> None:
-    """Keep only those of Hydra's own settings that a composition reads or writes.
+    """Keep only Hydra's settings that a composition reads or writes.
 
-    The others, for its launchers, sweepers, logs and help, take half of the time of a composition.
+    Settings of its launchers, sweepers, logs and help take half of the time of a composition.
     """
     from omegaconf import OmegaConf
 
-    kept = ("searchpath", "overrides", "job", "runtime")
-    loaded.config = OmegaConf.create({name: loaded.config[name] for name in kept})
+    names = ("searchpath", "overrides", "job", "runtime")
+    loaded.config = OmegaConf.create({name: loaded.config[name] for name in names})
     loaded.defaults_list = []
 
 

@@ -13,25 +13,25 @@ BACKENDS = ("loky", "dask", "ray", "slurm")
 RERUN = ("none", "failed", "changed", "all")
 ON_ERROR = ("continue", "stop")
 
-# Characters of a tag: it is a label for people, and a report shows it. Set by hand.
+# Largest number of characters of a tag, which reports show. Set by hand.
 _MAX_TAG = 100
 
-# What reports take as the name of an added score, `kbench.run.results.added_scores`.
+# Names of added scores (`kbench.run.results.added_scores`), which reports read, too.
 SCORE = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
 
-# Ends of keys -> what their values are.
+# End of a key -> the unit of its value, in words.
 _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 
-# Runs that wait for jobs of SLURM at a time. Each costs a file and a reservation; a job ends if it
-# finds none. Set by hand.
+# Number of runs that wait for jobs of SLURM at a time. Each run costs a file and a reservation, and
+# a job that finds no waiting run ends. Set by hand.
 _HANDED_TO_SLURM = 1000
-# With `parallel.runs_per_job=auto` a job of SLURM begins runs for this many seconds, because its
-# own start costs seconds. Set by hand. SLURM warns a job of submitit this many seconds before its
-# time limit (submitit's default).
+# With `parallel.runs_per_job=auto` a job of SLURM begins runs for `BEGIN_S` seconds, because the
+# start of a job costs seconds. Set by hand. SLURM warns a job of submitit `_WARNED_S` seconds
+# before its time limit (submitit's default).
 BEGIN_S, _WARNED_S = 300, 90
-# Seconds and GB of a job whose runs have no limits. Set by hand.
+# Seconds and GB of a job of SLURM whose runs have no limits. Set by hand.
 _UNLIMITED_S, _UNLIMITED_GB = 7200.0, 8
-# Seconds of waiting after which a command says what it waits for, and says so again. Set by hand.
+# Seconds between two messages of a command that waits. Set by hand.
 SAY_S = 30.0
 
 
@@ -39,10 +39,10 @@ SAY_S = 30.0
 class Limits:
     """Limits of one run; null means no limit.
 
-    wall_s : seconds of fit, predict, scoring and keeping the model. cpu_s : CPU seconds of the
-    same, all processes of the run together. memory_mb : MiB beyond what a worker holds before it
-    starts. setup_s : seconds to load the prepared data and warm up. threads : of BLAS, OpenMP,
-    numba and the CPU affinity.
+    wall_s : seconds of fit, predict, scoring and keeping the model. cpu_s : CPU seconds of these
+    steps, summed over all processes of the run. memory_mb : MiB beyond what a worker holds before
+    the run starts. setup_s : seconds to load the prepared data and warm up. threads : number of
+    threads of BLAS, OpenMP and numba, and of CPUs of the run's affinity.
     """
 
     wall_s: float | None = 3600.0
@@ -56,13 +56,13 @@ class Limits:
 class Parallel:
     """Where runs are done, and how many at the same time.
 
-    backend : loky, guarded processes of this machine; dask, ray, slurm, the same on a cluster's.
-    jobs : number of simultaneous runs; more than one per machine disturbs the timings, and the
-    rows have the number. address : of a running Dask scheduler or Ray cluster; without an address,
-    a local one is started. options : arguments of the engine, or submitit's parameters of a job.
-    model_mb : MiB of a model that a machine with a disk of its own sends back. runs_per_job : runs
-    that a job of SLURM does one after the other; auto, as many as begin within five minutes.
-    split : what a cluster divides: the runs of a plan, or the model of each run, one run at a time.
+    backend : loky runs guarded processes on this machine; dask, ray and slurm on a cluster's.
+    jobs : number of simultaneous runs, which rows record, because more than one per machine
+    disturbs the timings. address : address of a running Dask scheduler or Ray cluster; by default a
+    local one is started. options : arguments of the engine, or submitit's parameters of a job.
+    model_mb : largest MiB of a model that a machine with its own disk sends back. runs_per_job :
+    number of runs that a job of SLURM does one after the other; auto means as many as begin within
+    five minutes. split : whether a cluster divides the runs of a plan, or each run's model.
     """
 
     backend: str = "loky"
@@ -85,13 +85,13 @@ class Parallel:
 
     @property
     def in_flight(self) -> int:
-        """Runs that the runner hands over at the same time: jobs of SLURM take several."""
+        """Number of runs that the runner hands over at a time; jobs of SLURM take several."""
         return max(self.jobs, _HANDED_TO_SLURM) if self.backend == "slurm" else self.at_once
 
     def slurm_options(self, limits: Limits) -> dict[str, Any]:
-        """Parameters of a job for submitit: those given, and what follows from `limits`.
+        """Parameters of a job for submitit: the user's `options`, and defaults from `limits`.
 
-        A job begins runs for five minutes, and the last of them may take all of its limits.
+        A job begins runs for five minutes, and the last of these runs may take all of its limits.
         """
         needed_s, memory_gb = _UNLIMITED_S, _UNLIMITED_GB
         if limits.wall_s is not None:
@@ -127,7 +127,7 @@ class Settings:
 def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Settings:
     """The keys of `Settings` in a composed config, typed and checked.
 
-    overrides : words of the command; a limit that is named there is meant
+    overrides : words of the command, which tell the user's limits from defaults
 
     Raises ConfigError: a value is wrong; the message has the key, the value and the valid values.
     """
@@ -140,14 +140,14 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
         typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), composed))
     except OmegaConfBaseException as error:
         key = str(getattr(error, "full_key", None) or getattr(error, "key", "?"))
-        wrong = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", str(error))
-        if wrong and wrong[2] in ("Float", "Integer"):
-            number = "a number" if wrong[2] == "Float" else "a whole number"
+        match = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", str(error))
+        if match and match[2] in ("Float", "Integer"):
+            number = "a number" if match[2] == "Float" else "a whole number"
             unit = next((u for end, u in _UNITS.items() if key.endswith(end)), number)
-            raise ConfigError(f"{key} is {wrong[1]!r}, should be {unit}") from None
+            raise ConfigError(f"{key} is {match[1]!r}, should be {unit}") from None
         if unknown := re.match(r"Key '(\w+)' not in '(Limits|Parallel)'", str(error)):
-            kind = Limits if unknown[2] == "Limits" else Parallel
-            names = ", ".join(f.name for f in fields(kind))
+            type_ = Limits if unknown[2] == "Limits" else Parallel
+            names = ", ".join(f.name for f in fields(type_))
             raise ConfigError(f"no key is called {key!r}, should be one of {names}") from None
         if re.match("Incompatible value 'None'", str(error)):
             raise ConfigError(f"{key} is null, should have a value; leave it out") from None
@@ -203,7 +203,7 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
 
 
 def _check_tag(tag: str | None) -> None:
-    """Refuse a tag that `tag=A,B` of a report could not name."""
+    """Refuse a tag that a report could not select by `tag=A,B`."""
     if tag is None:
         return
     if not tag.strip() or tag != tag.strip() or "," in tag or not tag.isprintable():
@@ -215,11 +215,11 @@ def _check_tag(tag: str | None) -> None:
 
 
 def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
-    """Refuse limits of runs that are above what the limits of SLURM's jobs leave for a run."""
+    """Refuse limits of runs that exceed what the limits of SLURM's jobs leave for a run."""
     parallel, limits = typed.parallel, typed.limits
-    most = parallel.runs_per_job
-    if most != "auto" and not (isinstance(most, int) and most >= 1):
-        raise ConfigError(f"parallel.runs_per_job is {most!r}, should be auto or 1 or more")
+    runs_per_job = parallel.runs_per_job
+    if runs_per_job != "auto" and not (isinstance(runs_per_job, int) and runs_per_job >= 1):
+        raise ConfigError(f"parallel.runs_per_job is {runs_per_job!r}, should be auto or 1 or more")
     if not parallel.model_mb >= 0:
         raise ConfigError(f"parallel.model_mb is {parallel.model_mb:g}, should be 0 or more")
     if parallel.backend != "slurm":
@@ -229,13 +229,13 @@ def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
         if not (isinstance(options[name], (int, float)) and options[name] > 0):
             raise ConfigError(f"parallel.options.{name} is {options[name]!r}, should be above 0")
     left_s = 60 * options["timeout_min"] - _WARNED_S
-    # The default of `wall_s` is not a promise to a run: a shorter job ends it, and the row says so.
-    meant = any(word.lstrip("+").startswith("limits.wall_s=") for word in overrides)
-    meant |= limits.wall_s != Limits.wall_s
-    if meant and limits.wall_s is not None and limits.wall_s > left_s:
+    # A job may be shorter than the default of `wall_s`: it then ends the run, as the row says.
+    is_named = any(word.lstrip("+").startswith("limits.wall_s=") for word in overrides)
+    is_named |= limits.wall_s != Limits.wall_s
+    if is_named and limits.wall_s is not None and limits.wall_s > left_s:
         raise ConfigError(
             f"limits.wall_s={limits.wall_s:g} is above the {left_s:g} s that "
-            f"parallel.options.timeout_min={options['timeout_min']:g} leaves, less submitit's "
+            f"parallel.options.timeout_min={options['timeout_min']:g} leaves after submitit's "
             f"{_WARNED_S} s"
         )
     if limits.memory_mb is not None and limits.memory_mb > 1024 * options["mem_gb"]:

@@ -1,19 +1,19 @@
 """scikit-learn's checks of parameters, rows and targets; CSR rows get sorted, distinct columns.
 
-SciPy sorts the entries of a CSR matrix and adds its duplicates where an operation needs that, such
-as the largest entry, and does so in the caller's arrays. Estimators do not write to their input,
-which may be a read-only memory map, so matrices in another order are copied here, once.
+If an operation such as the largest entry needs it, SciPy sorts the entries of a CSR matrix and adds
+duplicates, and does so in the caller's arrays. Estimators do not write to their input, which may be
+a read-only memory map, so this module copies a matrix in another order once.
 
-Estimators that make CSR rows dense while they are fitted say so by a class attribute
+Estimators that make CSR rows dense during a fit have a class attribute
 
-    dense_rows : (copies, rows)    how many float64 copies of at most how many rows
+    dense_rows : (copies, rows)    number of float64 copies, and maximum number of rows of a copy
 
-so that a fit that cannot have the memory is refused here, before it allocates anything. Both
+so that a fit that needs more memory than is free is refused before it allocates anything. Both
 numbers are measured: `tests/methods/test_wide_rows.py` compares them with the memory of fits.
 
-A row of weight zero is as if it were not there: `fit` does not see it, so that it takes part in
-nothing that the rows determine, such as gamma="scale", clusters and random draws. Classes in the
-place of scikit-learn's, which see it, say so by
+`fit` does not see rows of weight zero. They therefore influence nothing that the rows determine,
+such as gamma="scale", clusters and random draws. Classes that take the place of scikit-learn's
+classes, which see these rows, set
 
     sees_unweighted_rows = True
 """
@@ -33,16 +33,16 @@ from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from kbench import process_memory
 from kbench.chunked import FLOATS, ChunkedRows, is_dask
 
-# Guard: range of the largest absolute target, and of the largest weight of models with a ridge:
-# float32, in which many models keep their coefficients, ends at 1e-38 and 3e38, and a coefficient
-# is a target divided by a ridge.
+# Guard: range of the largest absolute target, and of the largest weight of models with a ridge.
+# Many models keep coefficients, which are targets divided by a ridge, as float32, whose range is
+# 1e-38 to 3e38.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
-# Guard: range of the largest absolute entry of rows; variances and distances stay finite.
+# Guard: range of the largest absolute entry of rows, in which variances and distances are finite.
 _RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e150)}
-# Attributes that hold numbers of training rows: an array, or a list of arrays.
+# Attributes that hold indices of training rows, in an array or a list of arrays.
 _ROW_NUMBERS = {"support_", "representatives_", "samples_", "centres_"}
 
-# Real numbers as values of a parameter, for `_parameter_constraints`.
+# Constraints of real parameters, for `_parameter_constraints`.
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 
@@ -53,16 +53,16 @@ def real(low: float | None, high: float | None, closed: str) -> Interval:
 
 
 def integer(low: int, high: int | None = None) -> Interval:
-    """Whole numbers from `low`, up to `high`."""
+    """Whole numbers from `low` to `high`, both included."""
     return Interval(Integral, low, high, closed="left" if high is None else "both")
 
 
 def choice(*names: str) -> StrOptions:
-    """One of these texts."""
+    """A constraint to one of these texts."""
     return StrOptions(set(names))
 
 
-# Constraints of parameters that many estimators have, with equal values.
+# Constraints of parameters that many estimators share.
 _USUAL: dict[str, list[Any]] = {
     "cache_mb": [NOT_NEGATIVE],
     "class_weight": [choice("balanced"), dict, None],
@@ -74,7 +74,7 @@ _USUAL: dict[str, list[Any]] = {
     "memory_mb": [POSITIVE],
     "n_clusters": [integer(1)],
     "n_components": [integer(1)],
-    # joblib refuses 0, but only when a fit is in progress.
+    # joblib would refuse 0 as well, but only during the fit.
     "n_jobs": [integer(1), Interval(Integral, None, -1, closed="right"), None],
     "n_landmarks": [integer(1)],
     "probability": ["boolean", Hidden(choice("deprecated"))],
@@ -92,18 +92,18 @@ def usual(*names: str) -> dict[str, list[Any]]:
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
-    """Decorator of methods that fit: scikit-learn's, and all or nothing.
+    """Decorator of methods that fit: scikit-learn's decorator, and all or nothing.
 
-    A fit that fails or is interrupted leaves the attributes as they were before: not fitted, or
-    the former model. scikit-learn's estimators keep half of each. Arrays that `partial_fit` changes
-    in place stay as they are.
+    A fit that fails or is interrupted restores the attributes from before the fit, unlike
+    scikit-learn's estimators, which keep some attributes of each model. Changes that `partial_fit`
+    makes inside arrays are not undone.
 
-    Rows in chunks come only to classes with the attribute `accepts_chunks`.
+    Only classes with the attribute `accepts_chunks` receive rows in chunks.
     """
-    checked = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+    sklearn_decorator = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
     def decorate(method: Callable) -> Callable:
-        fit = checked(method)
+        fit = sklearn_decorator(method)
 
         @functools.wraps(method)
         def all_or_nothing(estimator: Any, *arguments: Any, **options: Any) -> Any:
@@ -112,7 +112,7 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
                 raise needs_memory(estimator)
             attributes = vars(estimator)
             before = attributes.copy()
-            # Sigmoids of the former model, which its `probability` would find, do not suit this.
+            # Sigmoids of the former model would give wrong probabilities.
             attributes.pop("_sigmoids", None)
             weighted = None
             if method.__name__ == "fit" and not getattr(estimator, "sees_unweighted_rows", False):
@@ -125,9 +125,9 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
                 raise
             if weighted is not None:
                 for name in _ROW_NUMBERS & attributes.keys():
-                    several = isinstance(numbers := attributes[name], list)
+                    is_list = isinstance(numbers := attributes[name], list)
                     attributes[name] = (
-                        [weighted[n] for n in numbers] if several else weighted[numbers]
+                        [weighted[n] for n in numbers] if is_list else weighted[numbers]
                     )
             return fitted
 
@@ -139,20 +139,21 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
 def _weighted_rows(
     estimator: Any, arguments: tuple, options: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any], np.ndarray | None]:
-    """The arguments of `fit` for the rows of positive weight, and the numbers of these rows.
+    """The arguments of `fit` for the rows of positive weight, and the indices of these rows.
 
-    The arguments as they are, and None, if all rows have one, if the estimator's own checks have to
-    refuse the weights, and with kernel="precomputed", whose columns belong to all rows.
+    The arguments are unchanged, and the indices None, if all weights are positive, if the
+    estimator's own checks have to refuse the weights, and with kernel="precomputed", whose columns
+    belong to all rows.
     """
-    given = dict(zip(("X", "y", "sample_weight"), arguments, strict=False)) | options
+    values = dict(zip(("X", "y", "sample_weight"), arguments, strict=False)) | options
     unchanged = arguments, options, None
-    weight, kernel = given.get("sample_weight"), getattr(estimator, "kernel", None)
+    weight, kernel = values.get("sample_weight"), getattr(estimator, "kernel", None)
     is_precomputed = isinstance(kernel, str) and kernel == "precomputed"
-    if weight is None or is_precomputed or is_dask(given.get("X")):
+    if weight is None or is_precomputed or is_dask(values.get("X")):
         return unchanged
     try:
         weight = np.asarray(weight, np.float64)
-        rows, y = np.flatnonzero(weight), np.asarray(given.get("y"))
+        rows, y = np.flatnonzero(weight), np.asarray(values.get("y"))
         if len(rows) in (0, len(weight)) or weight.shape != y.shape[:1]:
             return unchanged
         classes_left = not is_classifier(estimator) or len(np.unique(y[rows])) == len(np.unique(y))
@@ -160,10 +161,10 @@ def _weighted_rows(
         return unchanged
     if not classes_left or not (np.isfinite(weight) & (weight >= 0.0)).all():
         return unchanged
-    X = given["X"]
-    given["X"] = _safe_indexing(X.tocsr() if sp.issparse(X) else X, rows)
-    given["y"], given["sample_weight"] = _safe_indexing(given["y"], rows), weight[rows]
-    return (), given, rows
+    X = values["X"]
+    values["X"] = _safe_indexing(X.tocsr() if sp.issparse(X) else X, rows)
+    values["y"], values["sample_weight"] = _safe_indexing(values["y"], rows), weight[rows]
+    return (), values, rows
 
 
 def needs_memory(estimator: Any) -> ValueError:
@@ -186,7 +187,7 @@ class TakesSparseRows:
 def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     """`sklearn.utils.validation.validate_data` of floats, with CSR rows in canonical format.
 
-    Returns X, or X and y. X is the caller's where nothing had to be converted.
+    Returns X, or X and y. X is the caller's object if nothing had to be converted.
 
     Raises ValueError, TypeError: as scikit-learn's.
     Raises MemoryError: the fit would make more dense rows than there is memory for.
@@ -203,7 +204,7 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
         checked = (rows, *checked[1:]) if isinstance(checked, tuple) else rows
         if isinstance(checked, tuple) and is_regressor(estimator):
             X, y = checked
-            # Numbers as texts, and dates, are floats to scikit-learn's machines.
+            # scikit-learn converts texts of numbers, and dates, to floats.
             y = y if y.dtype.kind in "fiub" else y.astype(np.float64)
             require_target_range(y)
             checked = X, y
@@ -228,7 +229,7 @@ def _require_memory(estimator: Any, X: Any) -> None:
 
 
 def _within_range(X: Any) -> Any:
-    """The rows; in float64 where squares of their float32 values leave the range of float32.
+    """The rows, as float64 if squares of their float32 values leave the range of float32.
 
     Raises ValueError: squares leave the range of float64.
     """
@@ -250,8 +251,8 @@ def _within_range(X: Any) -> Any:
 
 @contextmanager
 def checked_arrays(estimator: Any) -> Iterator[None]:
-    """Within it the estimator predicts for arrays that `fit` has made of a data frame's rows,
-    without scikit-learn's warning that they have no names."""
+    """Suppress scikit-learn's warning that arrays lack the names of columns, inside the context:
+    `fit` makes these arrays of a data frame's rows and predicts for them."""
     names = vars(estimator).pop("feature_names_in_", None)
     try:
         yield
@@ -278,7 +279,7 @@ def canonical(X: Any) -> Any:
     """The rows, copied if they are CSR whose columns are not sorted and distinct."""
     if not sp.issparse(X) or X.format != "csr":
         return X
-    # A new object with the same arrays: SciPy notes in the object what it finds out about them.
+    # A new object has the same arrays, because SciPy stores in the object whether they are sorted.
     rows = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
     if not rows.has_canonical_format:
         rows = rows.copy()

@@ -2,33 +2,33 @@
 
 FORMAT is terminal, markdown, csv, json, latex, html or mlflow.
 
-Compares methods on each data set: accuracy or error, seconds of training and prediction, prediction
-cost and memory, as means and standard deviations over seeds. Times of different environments or
-thread counts stand in different tables, and a failed cell shows its status. The report goes to
-standard output or into FILE; format=html makes one page with plots and every row behind its cells,
-in report.html unless out=FILE names another file. `kbench report pages` (or `make tables`) writes
-every format to results/_report/ instead.
+The report compares methods on each data set: accuracy or error, seconds of training and prediction,
+prediction cost and memory, as means and standard deviations over seeds. Times of different
+environments or thread counts stand in different tables, and a failed cell shows its status. The
+report goes to standard output or into FILE; format=html makes one page with plots and every row
+behind its cells, in report.html unless out=FILE names another file. `kbench report pages` (or `make
+tables`) writes every format to results/_report/ instead.
 
 If a method has more than settings=5 parameter settings on a data set, the table shows the best on
 the test set and counts the others. dataset=a,b, method=a,b and tag=a,b (labels that commands gave
-their runs) choose rows; metric=f1 leads with another score, columns=roc_auc,fit_wall_s shows other
-columns beside it; trials=true includes the trials of a tuning, reference=true the rows that came
-with kbench, and results_dir=DIR reads another folder. The pages and the tables of the papers have
-the rows that came with kbench unless reference=false.
+their runs) choose rows; metric=f1 ranks by another score, columns=roc_auc,fit_wall_s shows other
+columns beside the score; trials=true includes the trials of a tuning, reference=true includes the
+rows that came with kbench, and results_dir=DIR reads another folder. The pages and the tables of
+the papers have the rows that came with kbench unless reference=false.
 
 format=mlflow writes the rows as runs of the experiment `kbench` of MLflow: to _mlflow.db in the
-results folder, or to the tracking URI out=http://host:5000. It skips rows that the store has
-already, and needs kbench[mlflow].
+results folder, or to the tracking URI out=http://host:5000. Rows that the store has already are
+skipped. This format needs kbench[mlflow].
 
 `kbench report compare method=a,b [dataset=...] [tag=...] [metric=...] [format=...]` (all formats
 but html and mlflow) compares methods over the data sets on which all of them have runs: mean ranks,
 and differences of every pair over the same seeds, with 95 % bootstrap intervals.
 
-`kbench report ranking [task=regression] [n=20000] [d=30] [classes=5] [format=...]` says which
-method for which data: distances to the best score, ranks, seconds and failures over data sets of a
-task within a factor of ten of n training rows and d features, and of three of the classes (where no
-two are left, over more, which a note says), each method with a setting that no test row chose, from
-the rows that came with kbench and your own of the same experiments.
+`kbench report ranking [task=regression] [n=20000] [d=30] [classes=5] [format=...]` ranks methods
+for data like yours: distances to the best score, ranks, seconds and failures over data sets of a
+task within a factor of ten of n training rows and d features, and within three of the classes (if
+fewer than two are left, over more sets, as a note says). Each method has a setting that no test row
+chose. The rows are those that came with kbench and your own of the same experiments.
 
 `kbench report plot [x=fit_cpu_s] [y=accuracy] [method=...] [dataset=...] [out=plot.png]` draws a
 panel for each data set, as PNG, SVG or PDF: methods over a measured column with the Pareto front,
@@ -36,8 +36,8 @@ scores over a swept parameter (x=C), or curves (x=seconds y=objective).
 
 `kbench report papers [table=hss_table5,dcsvm,...] [format=...]` prints every table of the five
 papers, each cell as "printed | measured". table=claims gives the papers' claims with verdicts
-computed from the rows, table=cells counts the measured cells, table=causes lists why scores differ
-from the printed ones, table=systems separates the gains of the idea and of faster code, and
+computed from the rows, table=cells counts the measured cells, table=causes lists why measured and
+printed scores differ, table=systems separates the gains of the idea and of faster code, and
 table=budgets compares methods at equal prediction costs. Other packages may add words like `papers`
 (entry points of the group kbench.reports).
 """
@@ -60,26 +60,26 @@ if TYPE_CHECKING:
 WORDS = ("compare", "pages", "plot", "ranking", *sorted(entry_points(group="kbench.reports").names))
 KEYS = ["format", "out", "method", "dataset", "tag", "metric", "columns", "settings", "trials"]
 KEYS += ["reference", "results_dir", "table", "task", "n", "d", "classes", "x", "y"]
-# Key -> the word that takes it.
-_OF_ONE = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
-_OF_ONE |= {"classes": "ranking", "x": "plot", "y": "plot"}
-# Keys that choose rows, and keys of a report that is printed.
-_CHOICE = ("method", "dataset", "tag", "reference", "results_dir")
-_PRINTED = ("format", "out", "reference", "results_dir")
-# Keys of the other reports -> what a plot takes in their place.
-_OF_PLOT = {"format": "out=plot.{} chooses it", "metric": "write y={}", "columns": "write x={}"}
-# Suffix of a file -> the format that it has where none is named.
+# Key that only one kind of report takes -> the word of this report.
+_ONLY_IN = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
+_ONLY_IN |= {"classes": "ranking", "x": "plot", "y": "plot"}
+# Keys that choose rows, and keys of reports that can be printed.
+_ROW_KEYS = ("method", "dataset", "tag", "reference", "results_dir")
+_PRINT_KEYS = ("format", "out", "reference", "results_dir")
+# Keys that a plot does not take -> what to write instead.
+_FOR_PLOT = {"format": "out=plot.{} chooses it", "metric": "write y={}", "columns": "write x={}"}
+# Suffix of a file -> the default format of this file.
 _SUFFIXES = {"txt": "terminal", "md": "markdown", "tex": "latex", "htm": "html"}
-# Word -> the keys that it takes; a plug-in takes `_OF_PLUGIN`.
-_TAKEN = {
-    "": [key for key in KEYS if key not in _OF_ONE],
-    "compare": (*_CHOICE, "format", "out", "metric", "trials"),
-    "format=mlflow": (*_CHOICE, "format", "out", "trials"),
+# Word -> the keys that this report takes; plug-ins take `_PLUGIN_KEYS`.
+_KEYS_OF = {
+    "": [key for key in KEYS if key not in _ONLY_IN],
+    "compare": (*_ROW_KEYS, "format", "out", "metric", "trials"),
+    "format=mlflow": (*_ROW_KEYS, "format", "out", "trials"),
     "pages": ("reference", "results_dir"),
-    "plot": (*_CHOICE, "out", "x", "y"),
-    "ranking": (*_PRINTED, "task", "n", "d", "classes"),
+    "plot": (*_ROW_KEYS, "out", "x", "y"),
+    "ranking": (*_PRINT_KEYS, "task", "n", "d", "classes"),
 }
-_OF_PLUGIN = (*_PRINTED, "table")
+_PLUGIN_KEYS = (*_PRINT_KEYS, "table")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -87,19 +87,19 @@ def main(argv: Sequence[str]) -> int:
     from kbench.report.plugins import installed_plugins
 
     first = next((word for word in argv if "=" not in word), "")
-    bare, values = read(argv, KEYS, _TAKEN.get(first, _OF_PLUGIN))
+    bare, values = read(argv, KEYS, _KEYS_OF.get(first, _PLUGIN_KEYS))
     plugin = installed_plugins().get(bare[0]) if bare else None
-    if wrong := [*bare[1:], *(one for one in bare[:1] if not plugin and one not in WORDS)]:
-        instead = _instead(wrong[-1], bare[0])
-        raise ConfigError(f"kbench report takes no {wrong[-1]!r}{instead}")
+    if wrong := [*bare[1:], *(word for word in bare[:1] if not plugin and word not in WORDS)]:
+        hint = _hint_for(wrong[-1], bare[0])
+        raise ConfigError(f"kbench report takes no {wrong[-1]!r}{hint}")
     word = bare[0] if bare else "format=mlflow" if values.get("format") == "mlflow" else ""
     command = " ".join(["report", word]).rstrip()
     for key in values:
-        if key not in _TAKEN.get(word, _OF_PLUGIN):
-            other = f"; kbench report {_OF_ONE[key]} does" if key in _OF_ONE else ""
-            if word == "plot" and key in _OF_PLOT:
-                other = f": {_OF_PLOT[key].format(values[key])}"
-            raise ConfigError(f"kbench {command} takes no {key}=...{other}")
+        if key not in _KEYS_OF.get(word, _PLUGIN_KEYS):
+            remark = f"; kbench report {_ONLY_IN[key]} does" if key in _ONLY_IN else ""
+            if word == "plot" and key in _FOR_PLOT:
+                remark = f": {_FOR_PLOT[key].format(values[key])}"
+            raise ConfigError(f"kbench {command} takes no {key}=...{remark}")
     folder = results_folder(values)
     if values.get("out") == "-":
         raise ConfigError("out=-: leave it out, the report goes to standard output then")
@@ -112,8 +112,8 @@ def main(argv: Sequence[str]) -> int:
     return _REPORTS[word](folder, values)
 
 
-def _instead(word: str, first: str) -> str:
-    """What a word means that no report has."""
+def _hint_for(word: str, first: str) -> str:
+    """What to write in place of a word that names no report."""
     from kbench.report import FORMATS
     from kbench.run.results.metrics import METRICS
 
@@ -127,7 +127,7 @@ def _instead(word: str, first: str) -> str:
         return f": write kbench report ranking task={word}"
     if word in ("claims", "cells", "causes"):
         return f": write kbench report papers table={word}"
-    words = ", ".join(f"`{one}`" for one in WORDS)
+    words = ", ".join(f"`{report}`" for report in WORDS)
     return nearest(word, WORDS) or f", should be key=value or one of {words}"
 
 
@@ -225,9 +225,9 @@ _REPORTS = {
 
 
 def _choice(values: Mapping[str, str]) -> dict[str, Any]:
-    """Which rows a report is about."""
-    chosen = {f"{key}s": names(values.get(key)) for key in ("method", "dataset", "tag")}
-    return {**chosen, "reference": _flag(values, "reference")}
+    """The arguments that choose a report's rows."""
+    options = {f"{key}s": names(values.get(key)) for key in ("method", "dataset", "tag")}
+    return {**options, "reference": _flag(values, "reference")}
 
 
 def _printed(
@@ -243,14 +243,14 @@ def _printed(
 
 
 def _format_of(out: str | None) -> str:
-    """The format that the name of a file says."""
+    """The format that belongs to the suffix of `out`."""
     from kbench.report import FORMATS
 
     suffix = Path(out or "").suffix.lower().removeprefix(".")
     format = _SUFFIXES.get(suffix, suffix) or "terminal"
     if format not in FORMATS:
         raise ConfigError(
-            f"out={out}: a file .{suffix} has no format of a report; write format=NAME too, one of "
+            f"out={out}: no report has the suffix .{suffix}; write format=NAME too, one of "
             f"{', '.join(FORMATS)}"
         )
     return format

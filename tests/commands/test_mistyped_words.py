@@ -102,7 +102,7 @@ OF_TOOLS = [
         (["report", "compare", "svc,knn"], "write method=svc,knn"),
         (["report", "claims"], "write kbench report papers table=claims"),
         (["report", "plots"], "(nearest: plot)"),
-        (["report", "out=a.xlsx"], "a file .xlsx has no format of a report; write format="),
+        (["report", "out=a.xlsx"], "no report has the suffix .xlsx; write format="),
         (["report", "sort=f1"], "(nearest: metric)"),
         (["tune", *RUN, "tune.n_trials=9"], "(nearest: tune.runs)"),
         (["tune", *RUN, "method.C=interval(1)"], "should be method.C=interval(LOW,HIGH)"),
@@ -242,10 +242,10 @@ def test_the_answer_names_what_would_be_right(here, capsys, words, instead):
     assert not list(here.rglob("*.parquet"))
 
 
-@pytest.mark.parametrize("report", reporting._TAKEN)
+@pytest.mark.parametrize("report", reporting._KEYS_OF)
 def test_a_key_of_a_report_has_one_value(report, capsys):
     word = [report] if "=" not in report and report else []
-    for key in reporting._TAKEN[report]:
+    for key in reporting._KEYS_OF[report]:
         for words, said in (
             ([f"{key}="], f"{key}= has no value"),
             ([f"{key}=a", f"{key}=b"], f"{key} is given twice, by {key}=a and {key}=b"),
