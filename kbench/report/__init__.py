@@ -77,9 +77,9 @@ COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 # Lines of one method that a table shows; further settings are only counted. Set by hand.
 SETTINGS = 5
 
-# With more tables than this a terminal only lists the data sets that have reference rows alone: all
-# reference rows are 5,000 lines. Set by hand.
-_WHOLE = 20
+# A report of more tables than this only lists data sets that have no rows but reference rows, whose
+# tables take 5,000 lines of the terminal. Set by hand.
+_MAX_FULL_TABLES = 20
 
 _FIRST_COMMAND = "kbench -m experiment=demo"
 
@@ -110,14 +110,15 @@ def make_report(
     folder : ResultsFolder
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
-        Also write the text there.
+        File to which the text is written as well.
     methods, datasets, tags : sequence of str, optional
-        The report is restricted to these. Of a run's attempts, only those with one of `tags` count.
+        Only rows with one of these are reported. Attempts of a run without any of `tags` are left
+        out.
     metric : str, optional
-        Column of the rows that leads and ranks, wherever a run has measured it; otherwise the first
-        score of the task does.
+        Column of the rows that ranks the lines, wherever a run has measured it; elsewhere the first
+        score of the task ranks them.
     columns : sequence of str, optional
-        Columns of the rows to show beside it instead of the costs. CSV has all columns.
+        Columns to show beside the ranking score instead of the costs. CSV has all columns.
     settings : int
         Number of parameter settings of a method that a table shows: the best by the leading score.
         The table states how many there are. CSV, JSON and HTML have all of them.
@@ -175,9 +176,9 @@ def make_report(
             searched=searches(curves),
         ).one_file()
     else:
-        whole = bool(methods or datasets or tags) or len(tables) <= _WHOLE
-        tables, others = (tables, "") if whole else _split_off_reference(tables)
-        text = others
+        show_all = bool(methods or datasets or tags) or len(tables) <= _MAX_FULL_TABLES
+        tables, listing = (tables, "") if show_all else _split_off_reference(tables)
+        text = listing
         if tables:
             drawn = terminal.terminal(
                 tables,
@@ -187,7 +188,7 @@ def make_report(
                 settings=settings,
                 paint=terminal.coloured if colour else terminal.plain,
             )
-            text = f"{drawn}\n{others}" if others else drawn
+            text = f"{drawn}\n{listing}" if listing else drawn
     if skipped and format in ("terminal", "markdown"):
         text += "\n" + "\n".join(skipped) + "\n"
     # CSV and LaTeX have no place for a note.
@@ -196,7 +197,7 @@ def make_report(
 
 def _split_off_reference(tables: Sequence[Comparison]) -> tuple[list[Comparison], str]:
     """The tables of data sets with the user's own rows, and a list of the other data sets."""
-    own = {
+    own_datasets = {
         table.problem.dataset
         for table in tables
         for line in table.lines
@@ -204,7 +205,7 @@ def _split_off_reference(tables: Sequence[Comparison]) -> tuple[list[Comparison]
     }
     methods: dict[str, set[str]] = {}
     for table in tables:
-        if table.problem.dataset not in own:
+        if table.problem.dataset not in own_datasets:
             names = methods.setdefault(table.problem.dataset, set())
             names |= {line.method for line in table.lines}
     width = max(map(len, methods), default=0)
@@ -216,8 +217,8 @@ def _split_off_reference(tables: Sequence[Comparison]) -> tuple[list[Comparison]
             f"tables of one of these {counted(len(methods), 'data set')} with reference rows "
             "alone, format=csv has all:",
         )
-    kept = [table for table in tables if table.problem.dataset in own]
-    return kept, "".join(f"{line}\n" for line in lines)
+    own_tables = [table for table in tables if table.problem.dataset in own_datasets]
+    return own_tables, "".join(f"{line}\n" for line in lines)
 
 
 def _in_file(
@@ -263,15 +264,15 @@ def make_comparison(
     require_names("methods", methods)
     require_count("width", width)
     if len(set(methods or [])) < 2:
-        raise ConfigError("a comparison is of two methods or more: method=a,b")
+        raise ConfigError("a comparison needs two methods or more: method=a,b")
     names = list(dict.fromkeys(methods or []))
     rows, skipped = frame(folder, names, datasets, tags, reference=reference, trials=trials)
     score = None if metric is None else quantity(metric, "metric", added_scores(rows))
     require_measured(rows, "metric", metric)
     comparison = versus.versus(run_records(rows), names, score)
     if not comparison.pairs():
-        what = "" if score is None else f" and {score.column} measured"
-        raise ConfigError(f"no data set has runs of two of {', '.join(names)}{what}")
+        condition = "" if score is None else f" and {score.column} measured"
+        raise ConfigError(f"no data set has runs of two of {', '.join(names)}{condition}")
     if format == "csv":
         text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(comparison.pairs()))
     elif format == "json":
@@ -352,17 +353,17 @@ def plot(
     Parameters
     ----------
     rows : DataFrame of `kbench.read_rows`, or ResultsFolder
-        A folder has curves as well.
+        Curves are drawn only from a folder.
     x : str
-        A measured column (`fit_cpu_s`, `prediction_cost`, `n_support`, ...): methods and settings
-        as marks, with the Pareto front. Or a parameter (`C`): scores over its values. Or the
-        abscissa of a curve (`seconds`, `samples`).
+        A measured column (`fit_cpu_s`, `prediction_cost`, `n_support`, ...) shows methods and
+        settings as marks, with the Pareto front. A parameter (`C`) shows scores over its values.
+        The abscissa of a curve (`seconds`, `samples`) shows curves.
     y : str, optional
         A measured column or a curve (`objective`, `test_error`); by default the task's first score.
     methods, datasets, tags : as in `make_report`.
-    reference : as in `make_report`, of a folder.
+    reference : as in `make_report`; ignored for a data frame.
     out : path, optional
-        Also save it: .png, .svg or .pdf.
+        File to which the figure is saved as well: .png, .svg or .pdf.
 
     Raises
     ------
@@ -390,12 +391,12 @@ def plot(
         require_measured(runs, "y", y)
     if out is not None and Path(out).suffix.lower() not in PLOT_FORMATS:
         raise ConfigError(f"out={out}: a plot is a file {', '.join(PLOT_FORMATS)}")
-    drawn = figure(run_records(runs), x, y, curves)
+    fig = figure(run_records(runs), x, y, curves)
     if out is not None:
-        text = io.BytesIO()
-        drawn.savefig(text, format=Path(out).suffix[1:].lower(), dpi=150)
-        write(out, text.getvalue())
-    return drawn
+        image = io.BytesIO()
+        fig.savefig(image, format=Path(out).suffix[1:].lower(), dpi=150)
+        write(out, image.getvalue())
+    return fig
 
 
 def export_runs(
@@ -408,7 +409,7 @@ def export_runs(
     reference: bool = False,
     trials: bool = False,
 ) -> tuple[int, int]:
-    """Write the rows as runs of MLflow's experiment `kbench`; parameters as in `make_report`.
+    """Write the rows as runs of MLflow's experiment `kbench`; options are as in `make_report`.
 
     Parameters
     ----------
@@ -440,10 +441,10 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
     tables and figures; its details and rows are in `index.details.js`.
     """
     content = read_content(folder, reference=reference)
-    where = folder.path / "_report"
+    target = folder.path / "_report"
     tables = comparisons(content.rows, splits=True)
     for format, name in _FILES.items():
-        write(where / name, _in_file(format, tables, content.environments, COSTS, SETTINGS))
+        write(target / name, _in_file(format, tables, content.environments, COSTS, SETTINGS))
     for line in content.skipped:
         _LOG.warning(line)
     contributions = [plugin.read(content) for plugin in installed_plugins().values()]
@@ -458,14 +459,14 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
         searched=searches(content.curves),
         standings=_standings(content.rows),
     ).two_files("index.details.js")
-    write(where / "index.details.js", details)
-    write(where / "index.html", text)
-    paths = [where / name for name in ("index.html", "index.details.js", *_FILES.values())]
-    return paths + [path for contribution in contributions for path in contribution.write(where)]
+    write(target / "index.details.js", details)
+    write(target / "index.html", text)
+    paths = [target / name for name in ("index.html", "index.details.js", *_FILES.values())]
+    return paths + [path for contribution in contributions for path in contribution.write(target)]
 
 
 def _standings(rows: Sequence[Row]) -> list[Sheet]:
-    """The rankings for a page; none if too few data sets have rows of their experiments."""
+    """The rankings for a page; an empty list if too few data sets have rows that are ranked."""
     try:
         return standings(rows)
     except ConfigError:

@@ -145,7 +145,7 @@ def test_the_command_writes_a_file(folder, suffix, capsys):
         (["x=method.C"], r"\(nearest: C\)"),
         (["y=violatoin"], "nearest: violation"),
         (["y=rmse"], "y=rmse: no row has it, their task is"),
-        (["x=seconds", "y=accuracy"], "x=seconds is of curves: write y=violation"),
+        (["x=seconds", "y=accuracy"], "x=seconds belongs to curves: write y=violation"),
         (["results_dir=."], "no results in ./ yet"),
         (["out=a.jpg"], "a plot is a file .png, .svg, .pdf"),
         (["format=svg"], "out=plot.svg chooses it"),

@@ -1,7 +1,7 @@
 """Charts of rows by matplotlib, in files and notebooks: trade-offs, swept parameters, curves.
 
-The charts of the pages are SVG of our own, because each mark of them opens its run. These are for
-papers and slides: a figure of matplotlib, which its user can change and save.
+Pages have SVG charts of our own, because each of their marks opens its run. The charts of this
+module are for papers and slides: figures of matplotlib, which users can change and save.
 """
 
 import itertools
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _MARKERS = "osD^vP*X<>"
-# Panels side by side, and width and height of a panel in inches. Set by hand.
+# Number of panels side by side; width and height of a panel in inches. Set by hand.
 _COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3
-# Inches of an entry of the legend, beside its letters, of a letter and of a line. Set by hand.
+# Inches of a legend entry without its letters, of a letter and of a line's height. Set by hand.
 _SYMBOL, _LETTER, _LINE = 0.6, 0.08, 0.22
-_TITLE = 65  # letters of the legend's title below a panel
+_TITLE = 65  # letters of the legend's title that fit below a panel; set by hand
 # Values that span more than this factor get a logarithmic axis. Set by hand.
 _WIDE = 20.0
 
@@ -58,23 +58,23 @@ def figure(
     """A panel for each data set, with a colour and a marker for each method.
 
     rows : iterable of mapping. As for `comparisons`.
-    x : A column of measured values: marks are methods and settings, means over seeds with their
-        standard deviations, and dashes the Pareto front. Or a parameter: lines over its values. Or
-        `seconds`, another abscissa of a curve, or a curve, with the name of a curve as `y`; methods
-        that have no curve of a test score are marks.
-    y : A column of measured values, or a curve; the score that leads the task by default
+    x : A column of measured values shows methods and settings as marks, which are means over seeds
+        with standard deviations, and the Pareto front as dashes. A parameter shows lines over its
+        values. If `y` is a curve, x is `seconds`, another abscissa of a curve, or a curve; methods
+        without the curve of a test score are marks.
+    y : A column of measured values, or a curve; by default the first score of the task
     curves : As `ResultsFolder.read_curves` returns them
 
-    Raises ConfigError: nothing can be drawn: the rows have no such column, parameter or curve.
+    Raises ConfigError: nothing can be drawn, because no row has the column, parameter or curve.
     """
     from matplotlib.figure import Figure
 
     rows = list(rows)
-    of_runs = {row["key"] for row in rows}
-    drawn_by = (
+    keys = {row["key"] for row in rows}
+    triples = (
         () if curves is None else zip(curves["curve"], curves["x_name"], curves["key"], strict=True)
     )
-    known = {(name, abscissa) for name, abscissa, key in drawn_by if key in of_runs}
+    known = {(name, abscissa) for name, abscissa, key in triples if key in keys}
     # Two curves with the same abscissa are drawn one against the other.
     known |= {(b, a) for (a, s), (b, t) in itertools.permutations(known, 2) if s == t and a != b}
     params = {name for row in rows for name in json.loads(row["params"] or "{}")}
@@ -84,11 +84,11 @@ def figure(
     scores = {*QUANTITIES, *added}
     score = None if y is None or of_curves or y not in scores else quantity(y, "y", added)
     tables = comparisons(rows, score, splits=not of_curves)
-    drawn = [(table, _lines(table, x, y, score, curves, of_curves)) for table in tables]
-    drawn = [(comparison, series) for comparison, series in drawn if series]
-    if not drawn:
+    plotted = [(table, _lines(table, x, y, score, curves, of_curves)) for table in tables]
+    plotted = [(comparison, series) for comparison, series in plotted if series]
+    if not plotted:
         raise ConfigError(f"no run has numbers for both x={x} and y={y or 'a score'}")
-    methods = sorted({method for _, series in drawn for method, *_ in series})
+    methods = sorted({method for _, series in plotted for method, *_ in series})
     if absent := sorted({row["method"] for row in rows} - {*methods}):
         _LOG.warning("not drawn, without numbers on both axes: %s", ", ".join(absent))
     colours = [f"C{i}" for i in range(10)]
@@ -96,36 +96,36 @@ def figure(
         method: {
             "color": colours[i % 10],
             "marker": _MARKERS[i % len(_MARKERS)],
-            "fillstyle": "none",  # a mark below another is seen
+            "fillstyle": "none",  # a mark below another stays visible
         }
         for i, method in enumerate(methods)
     }
-    width = min(_COLUMNS, len(drawn))
-    height = math.ceil(len(drawn) / width)
+    width = min(_COLUMNS, len(plotted))
+    height = math.ceil(len(plotted) / width)
     columns = int(_WIDTH * width / (_SYMBOL + _LETTER * max(map(len, methods))))
     columns = max(1, min(columns, len(methods)))
-    meaning = _meaning(drawn, x, y)
+    meaning = _meaning(plotted, x, y)
     if x == "seconds" or of_seconds(x) or of_seconds(str(y)):
-        ok = (row for comparison, _ in drawn for line in comparison.lines for row in line.ok)
+        ok = (row for comparison, _ in plotted for line in comparison.lines for row in line.ok)
         meaning = f"{meaning}. {Days(rows).remark(ok)}".removesuffix(". ")
     lines = math.ceil(len(methods) / columns) + len(meaning) // (_TITLE * width)
-    of_legend = 0.3 + _LINE * lines
-    made = Figure(figsize=(_WIDTH * width, _HEIGHT * height + of_legend), layout="constrained")
-    panels = list(itertools.chain(*made.subplots(height, width, squeeze=False)))
-    titles = [title_with_splits(comparison.problem) for comparison, _ in drawn]
-    for axes, (comparison, series), name in zip(panels, drawn, titles, strict=False):
+    legend_height = 0.3 + _LINE * lines
+    fig = Figure(figsize=(_WIDTH * width, _HEIGHT * height + legend_height), layout="constrained")
+    panels = list(itertools.chain(*fig.subplots(height, width, squeeze=False)))
+    titles = [title_with_splits(comparison.problem) for comparison, _ in plotted]
+    for axes, (comparison, series), name in zip(panels, plotted, titles, strict=False):
         _panel(axes, comparison, series, styles, x, y, score, of_curves=of_curves)
         machine = comparison.machine
-        where = (
+        place = (
             f"\n{machine.environment}, {machine.threads} threads, n={comparison.problem.n_train}"
         )
-        axes.set_title(name + (where if titles.count(name) > 1 else ""), fontsize="medium")
-    for axes in panels[len(drawn) :]:
+        axes.set_title(name + (place if titles.count(name) > 1 else ""), fontsize="medium")
+    for axes in panels[len(plotted) :]:
         axes.set_axis_off()
     handles = {
         method: panels[0].plot([], [], linestyle="", **styles[method])[0] for method in methods
     }
-    made.legend(
+    fig.legend(
         handles.values(),
         handles,
         loc="outside lower center",
@@ -133,26 +133,26 @@ def figure(
         title="\n".join(textwrap.wrap(meaning, _TITLE * width)),
         title_fontsize="small",
     )
-    return made
+    return fig
 
 
 def _check_axes(
     x: str, y: str | None, known: set[tuple[str, str]], params: set[str], added: set[str]
 ) -> None:
-    """Refuse axes that no run has; `known` : curves and their abscissae."""
+    """Refuse axes that no run has; `known` holds pairs of a curve and its abscissa."""
     names = {*QUANTITIES, *added, *(name for name, _ in known)}
     if y is not None and y not in names:
         more = "; metrics=[NAME] adds a score to a run" if not nearest(y, names) else ""
         raise ConfigError(f"y={y}{nearest(y, names)}: no run has such values{more}")
     abscissae = {abscissa: sorted(n for n, a in known if a == abscissa) for _, abscissa in known}
     if x in set(abscissae) - {*params, *QUANTITIES} and y not in abscissae[x]:
-        raise ConfigError(f"x={x} is of curves: write y={' or y='.join(abscissae[x])}")
-    of_y = sorted(a for n, a in known if n == y)
-    if of_y and y not in {*QUANTITIES, *added} and x not in of_y:
-        raise ConfigError(f"y={y} is a curve: write x={' or x='.join(of_y)}")
+        raise ConfigError(f"x={x} belongs to curves: write y={' or y='.join(abscissae[x])}")
+    y_abscissae = sorted(a for n, a in known if n == y)
+    if y_abscissae and y not in {*QUANTITIES, *added} and x not in y_abscissae:
+        raise ConfigError(f"y={y} is a curve: write x={' or x='.join(y_abscissae)}")
     if x not in {*QUANTITIES, *params, *abscissae}:
-        plain = x.removeprefix("method.")
-        hint = nearest(plain, {*QUANTITIES, *params, *abscissae})
+        name = x.removeprefix("method.")
+        hint = nearest(name, {*QUANTITIES, *params, *abscissae})
         raise ConfigError(
             f"x={x}{hint}: no run has such values; x is a measured column of docs/results.md, a "
             "parameter of the methods, or the abscissa of a curve"
@@ -160,7 +160,7 @@ def _check_axes(
         )
 
 
-# Parameters of a setting but for the swept one, as texts, in the order of their names.
+# Parameters of a setting except the swept parameter, as texts, sorted by name.
 _Others = tuple[tuple[str, str], ...]
 # method, label, abscissae, ordinates, deviations or None; `label` is "" for marks.
 _Series = tuple[str, str, list[float], list[float], list[float] | None]
@@ -190,15 +190,15 @@ def _lines(
 
 def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> list[_Series]:
     series: list[_Series] = []
-    of_scores = y.removeprefix("test_") in QUANTITIES
+    is_score = y.removeprefix("test_") in QUANTITIES
     for line in comparison.lines:
-        drawn = [
+        curves_of_line = [
             (line.method, f"{line.label}, seed {row['seed']}", *curve, None)
             for row in line.rows
             if (curve := _curve(curves[curves["key"] == row["key"]], row["environment"], x, y))
         ]
-        series += drawn
-        if of_scores and not drawn:
+        series += curves_of_line
+        if is_score and not curves_of_line:
             # A method without a curve is a mark at its final cost and score.
             cost = line.mean_sd("fit_wall_s" if x == "seconds" else x)
             score = line.mean_sd(y.removeprefix("test_"))
@@ -210,20 +210,20 @@ def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> l
 def _curve(
     curves: "pd.DataFrame", environment: str, x: str, y: str
 ) -> tuple[list[float], list[float]] | None:
-    """A curve of one run, over its abscissa or over another curve with the same."""
-    of_machine = curves[curves["environment"] == environment]
-    for abscissa, part in of_machine[of_machine["curve"] == y].groupby("x_name"):
+    """A curve of one run, over its abscissa or over another curve with the same abscissa."""
+    own_curves = curves[curves["environment"] == environment]
+    for abscissa, part in own_curves[own_curves["curve"] == y].groupby("x_name"):
         if abscissa == x:
             return part["x"].tolist(), part["value"].tolist()
-        other = of_machine[(of_machine["curve"] == x) & (of_machine["x_name"] == abscissa)]
+        other = own_curves[(own_curves["curve"] == x) & (own_curves["x_name"] == abscissa)]
         if len(other):
-            at = np.interp(part["x"], other["x"], other["value"])
-            return at.tolist(), part["value"].tolist()
+            abscissae = np.interp(part["x"], other["x"], other["value"])
+            return abscissae.tolist(), part["value"].tolist()
     return None
 
 
 def _swept(comparison: Comparison, name: str) -> list[_Series]:
-    """A line for each method and setting of its other parameters, over the values of `name`."""
+    """Lines over the values of `name`: one for each method and setting of other parameters."""
     groups: defaultdict[tuple[str, _Others], list[Line]] = defaultdict(list)
     for line in comparison.lines:
         value = line.params.get(name)
@@ -246,7 +246,7 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
 
 
 def _where_they_differ(setting: _Others, settings: Sequence[_Others]) -> str:
-    """The parameters of the problem in which a setting differs from its method's other settings."""
+    """The problem's parameters in which a setting differs from other settings of its method."""
     values, every = dict(setting), [dict(others) for others in settings]
     return " ".join(
         f"{name}={values[name]}"
@@ -257,22 +257,22 @@ def _where_they_differ(setting: _Others, settings: Sequence[_Others]) -> str:
 
 def _joins_problems(comparison: Comparison, y: str | None) -> bool:
     """Whether a curve strings together the binary problems of several classes."""
-    of_scores = {score.column for score in OF_SCORES}
-    return (comparison.problem.n_classes or 0) > 2 and str(y).removeprefix("test_") not in of_scores
+    scores = {score.column for score in OF_SCORES}
+    return (comparison.problem.n_classes or 0) > 2 and str(y).removeprefix("test_") not in scores
 
 
 def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str, y: str | None) -> str:
     """A sentence that explains marks, bars and dashes of a figure."""
-    series = [one for _, several in drawn for one in several]
+    series = [one for _, lines in drawn for one in lines]
     if all(spread is None for *_, spread in series):
-        several = {_joins_problems(comparison, y) for comparison, _ in drawn}
+        joins = {_joins_problems(comparison, y) for comparison, _ in drawn}
         dots = "dots: steps of one binary problem of several classes after another"
-        return "; ".join(["a line for each run"] * (False in several) + [dots] * (True in several))
+        return "; ".join(["a line for each run"] * (False in joins) + [dots] * (True in joins))
     words = ["means of a setting" if x in QUANTITIES else f"means of settings that differ in {x}"]
     bars = any(spread and any(spread) for *_, spread in series)
-    over = {one.problem.n_splits > 1 for one, _ in drawn}
+    over_splits = {comparison.problem.n_splits > 1 for comparison, _ in drawn}
     kinds = {False: "± standard deviation over seeds", True: "± standard error over splits"}
-    words += [kinds[several] for several in sorted(over)] if bars else []
+    words += [kinds[several] for several in sorted(over_splits)] if bars else []
     return "; ".join([*words, *(["dashed: Pareto front"] if x in QUANTITIES else [])])
 
 
@@ -297,7 +297,7 @@ def _panel(
 ) -> None:
     from matplotlib.ticker import NullFormatter
 
-    of_quantities = x in QUANTITIES and not of_curves
+    has_costs = x in QUANTITIES and not of_curves
     for method, label, xs, ys, spread in series:
         style = {**styles[method], "label": label, "markersize": 5, "linewidth": 1.2}
         if spread is None:
@@ -306,19 +306,19 @@ def _panel(
             axes.plot(xs, ys, kind, color=style["color"], label=label, linewidth=1.2, alpha=0.8)
         else:
             bars = spread if any(spread) else None
-            axes.errorbar(xs, ys, bars, linestyle="none" if of_quantities else "-", **style)
+            axes.errorbar(xs, ys, bars, linestyle="none" if has_costs else "-", **style)
             near: dict[str, Any] = {"xytext": (-4, 5), "textcoords": "offset points", "ha": "right"}
             axes.annotate(label, (xs[-1], ys[-1]), fontsize="x-small", color=style["color"], **near)
-    every = [value for _, _, xs, _, _ in series for value in xs]
-    if min(every) > 0.0 and max(every) > _WIDE * min(every):
+    abscissae = [value for _, _, xs, _, _ in series for value in xs]
+    if min(abscissae) > 0.0 and max(abscissae) > _WIDE * min(abscissae):
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.locator_params(axis="x", nbins=5)
         axes.ticklabel_format(axis="x", scilimits=(-3, 5), useMathText=True)
-    if of_quantities:
+    if has_costs:
         _front(axes, comparison, x)
-    axes.set_xlabel(QUANTITIES[x].title if of_quantities else x)
+    axes.set_xlabel(QUANTITIES[x].title if has_costs else x)
     axes.set_ylabel(str(y) if y is not None and score is None else comparison.score.title)
     axes.grid(alpha=0.3)
 

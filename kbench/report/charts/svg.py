@@ -2,8 +2,8 @@
 
 Equal numbers give the same text. Colours are classes `c0`, `c1`, ... of
 `kbench.report.charts.style`, so that a chart inside a web page follows its light or dark theme; a
-chart in a file of its own (`document`) includes the light colours. With a plotting library, links,
-names and two themes would take as much code, and its files are five to ten times as large.
+chart in a file of its own (`document`) includes the light colours. A plotting library would need as
+much code for links, names and two themes, and would write files five to ten times as large.
 """
 
 import base64
@@ -23,23 +23,23 @@ from kbench.report.safe import printable
 # view box. Set by hand.
 LETTER, LINE = 7.0, 14.0
 
-# Pixels of a page at most for a unit of the view box, so that all charts have type of one size. Set
-# by hand.
+# Largest number of pixels of a page for a unit of the view box, so that all charts have type of one
+# size. Set by hand.
 _SCALE = 1.15
 
 # Attributes of the arrow and value of a mark beyond the axis, and of a line that lies on the marks
 # of other lines.
 BEYOND, COVERING = 'class="beyond"', ' stroke-dasharray="5 5"'
 
-# Marks of two lines whose centres are this close, in units of the view box, cover each other. Set
-# by hand.
+# Marks of two lines cover each other if the distance of their centres, in units of the view box, is
+# below this. Set by hand.
 _CLOSE = 4.0
 
 # Least number of ticks of an axis of numbers, and largest number on a logarithmic axis. Set by
 # hand.
 _MIN_TICKS, _MAX_TICKS = 3, 7
-# Intervals that a linear axis is divided into: about the first number, or a later one if there are
-# too few ticks. Set by hand.
+# Approximate number of intervals of a linear axis: the first of these that gives enough ticks. Set
+# by hand.
 _INTERVALS = (4, 6, 9, 14)
 # Margins around the axes in units of the view box: at the top and on the right; at the bottom and
 # on the left with a title, and without one; between tick labels and the left axis. Set by hand.
@@ -76,12 +76,12 @@ class Axis:
     ) -> "Axis":
         """The axis over the range of `values`, with a small margin on both sides.
 
-        `margin` is relative to the range; values that are all equal get a range of their size.
-        A logarithmic axis needs positive values. A linear axis of values that are not negative does
-        not begin below 0.
+        `margin`, set by hand as 6 %, is relative to the range; equal values get a margin of 10 % of
+        their size. A logarithmic axis needs positive values and has a margin of 0.08 decades or
+        more. A linear axis of values that are not negative does not begin below 0.
         """
-        known = list(values)
-        low, high = min(known), max(known)
+        numbers = list(values)
+        low, high = min(numbers), max(numbers)
         if log:
             pad = max(margin * math.log10(high / low), 0.08)
             return cls(title, low / 10.0**pad, high * 10.0**pad, log=True)
@@ -94,18 +94,18 @@ class Axis:
     ) -> "Axis":
         """The axis over means and their standard deviations.
 
-        Values far from all others (`fences`) lie beyond a linear axis that need not be `whole`, and
-        those without a logarithm beyond a logarithmic one. Deviations do not stretch the axis below
-        0 if no mean is negative.
+        A linear axis leaves out values far from all others (`fences`) unless it has to be `whole`;
+        a logarithmic axis leaves out values that are not positive. Deviations do not extend the
+        axis below 0 if no mean is negative.
         """
         values = [value for value, _ in means]
         log = log and max(values) > 0.0
         low, high = (-math.inf, math.inf) if log or whole else fences(values)
         low = max(low, 0.0) if min(values) >= 0.0 else low
-        kept = [(v, sd) for v, sd in means if low <= v <= high and (v > 0.0 or not log)]
-        ends = [max(value + side * sd, low) for value, sd in kept for side in (-1, 1)]
+        inside = [(v, sd) for v, sd in means if low <= v <= high and (v > 0.0 or not log)]
+        ends = [max(value + side * sd, low) for value, sd in inside for side in (-1, 1)]
         return cls.around(
-            title, [v for v, _ in kept] if log and min(ends) <= 0.0 else ends, log=log
+            title, [v for v, _ in inside] if log and min(ends) <= 0.0 else ends, log=log
         )
 
     @classmethod
@@ -114,7 +114,7 @@ class Axis:
         return cls(title, -0.5, len(names) - 0.5, names=tuple(names))
 
     def fraction(self, value: float) -> float:
-        """Where `value` lies between the ends, 0 to 1; values beyond an end lie on it."""
+        """The position of `value` between the ends, from 0 to 1, to which it is clipped."""
         inside = min(max(value, self.low), self.high)
         if self.log:
             return math.log(inside / self.low) / math.log(self.high / self.low)
@@ -127,17 +127,17 @@ class Axis:
         if self.log:
             for steps in ((1,), (1, 2, 5)):
                 if len(powers := self._powers(steps)) >= _MIN_TICKS:
-                    kept = powers[:: math.ceil(len(powers) / _MAX_TICKS)]
-                    return list(zip(kept, _numbers(kept), strict=True))
-        for about in _INTERVALS:
-            step = _round_up((self.high - self.low) / about)
+                    shown = powers[:: math.ceil(len(powers) / _MAX_TICKS)]
+                    return list(zip(shown, _numbers(shown), strict=True))
+        for n_intervals in _INTERVALS:
+            step = _round_up((self.high - self.low) / n_intervals)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             if last - first + 1 >= _MIN_TICKS:
                 break
         decimals = max(0, -math.floor(math.log10(step) + 1e-9))
         values = [k * step for k in range(first, last + 1)]
-        large = max(abs(self.low), abs(self.high)) >= 1e5 or decimals > 4
-        texts = _numbers(values) if large else [f"{v:.{decimals}f}" for v in values]
+        scientific = max(abs(self.low), abs(self.high)) >= 1e5 or decimals > 4
+        texts = _numbers(values) if scientific else [f"{v:.{decimals}f}" for v in values]
         return list(zip(values, texts, strict=True))
 
     def _powers(self, steps: Sequence[int]) -> list[float]:
@@ -147,7 +147,10 @@ class Axis:
 
 
 def number(value: float, least: float = 1e-3, largest: float = 1e5) -> str:
-    """`0.01`, `20000`, `10⁶`, `2·10⁻⁵`; a power below `least`, and from `largest` on."""
+    """`0.01`, `20000`, `10⁶`, `2·10⁻⁵`: powers below `least` and from `largest` on.
+
+    The default limits are set by hand.
+    """
     if value == 0.0 or least <= abs(value) < largest:
         return f"{value:g}"
     mantissa, _, exponent = f"{value:.3e}".partition("e")
@@ -157,7 +160,7 @@ def number(value: float, least: float = 1e-3, largest: float = 1e5) -> str:
 
 
 def _numbers(values: Sequence[float]) -> list[str]:
-    """The texts of an axis; if one is a power of ten, all are but those from 0.1 to 10."""
+    """The texts of an axis; if one of them is a power, so are all outside 0.1 to 10."""
     texts = [number(value) for value in values]
     if any(text[-1] in _POWERS for text in texts):
         return [number(value, 0.1, 10.5) for value in values]
@@ -189,10 +192,10 @@ class Plot:
     ) -> None:
         self.x, self.y = x, y
         self.width, self.height, self.label = width, height, label
-        fits = int((width - _RIGHT) / LETTER)
-        heads = [part for line in title.splitlines() for part in textwrap.wrap(line, fits)]
-        longest = max((len(text) for _, text in y.ticks()), default=0)
-        self.left = (_LEFT if y.title else _BARE_LEFT) + LETTER * longest + _GAP
+        max_letters = int((width - _RIGHT) / LETTER)
+        heads = [part for line in title.splitlines() for part in textwrap.wrap(line, max_letters)]
+        label_length = max((len(text) for _, text in y.ticks()), default=0)
+        self.left = (_LEFT if y.title else _BARE_LEFT) + LETTER * label_length + _GAP
         self.top = _TOP + LINE * len(heads)
         self.right, self.bottom = width - _RIGHT, height - (_BOTTOM if x.title else _BARE_BOTTOM)
         self._parts = [
@@ -222,16 +225,16 @@ class Plot:
     ) -> None:
         """Straight lines through `points`, in the colour of `style` or of the class `kind`.
 
-        Two points are not joined if an abscissa of the `grid` lies between them. A line that lies
-        on marks of other lines is dashed, so that what is below it is seen.
+        Two points are not joined if an abscissa of the `grid` lies between them. A line over marks
+        of other lines is dashed, so that these marks stay visible.
         """
         path, last = "", math.inf
         for x, y in points:
             path += "M" if not path or any(last < place < x for place in grid) else "L"
             path, last = path + self._pair(x, y), x
         names = kind or f"line c{style.colour if style else 0}"
-        covers = sum(self._below(*self.at(*point), style) > 0 for point in points) if style else 0
-        dashes = COVERING if 2 * covers > len(points) else ""
+        n_below = sum(self._below(*self.at(*point), style) > 0 for point in points) if style else 0
+        dashes = COVERING if 2 * n_below > len(points) else ""
         self.add(f'<path class="{names}"{dashes} d="{path}"/>')
 
     def mark(
@@ -244,9 +247,9 @@ class Plot:
         hollow: bool = False,
         sd: float = 0.0,
     ) -> None:
-        """A marker with an error bar or arrow (`beside`), and `words` as its tooltip.
+        """Draw a marker with an error bar or arrow (`beside`), and `words` as its tooltip.
 
-        It is smaller on the marks of other styles, so that they are seen below it.
+        Over marks of other styles the marker is smaller, so that these marks stay visible.
         """
         x_px, y_px = self.at(x, y)
         tooltip = f"<title>{escape(words)}</title>" if words else ""
@@ -256,13 +259,13 @@ class Plot:
         self.add(marker(x_px, y_px, style, tooltip, hollow=hollow, size=size))
 
     def beside(self, x: float, y: float, style: Style, *, sd: float, text: str) -> str:
-        """The error bar of a mark; beyond the axis an arrow and the value, `text`, instead."""
+        """The error bar of a mark, or an arrow and `text` if the mark lies beyond the axis."""
         x_px, y_px = self.at(x, y)
         if not self.y.low <= y <= self.y.high:
             anchor, dx = ("end", -9) if x_px > self.width / 2 else ("start", 9)
             arrow, dy = ("↓", -2.4) if y < self.y.low else ("↑", 10.8)
             near = [a for x, a in self._beyond if a == arrow and abs(x - x_px) < 8 * LETTER]
-            dy += math.copysign(LINE * len(near), dy)  # below or above the texts that are there
+            dy += math.copysign(LINE * len(near), dy)  # below or above the texts nearby
             self._beyond.append((x_px, arrow))
             where = f'x="{short(x_px)}" y="{short(y_px)}" dx="{dx}" dy="{dy:.1f}"'
             return f'<text {BEYOND} text-anchor="{anchor}" {where}>{arrow} {text}</text>'
@@ -284,25 +287,25 @@ class Plot:
 
     def cells(self, rows: Sequence[Sequence[float]], texts: Sequence[Sequence[str]]) -> None:
         """A heat map over two named axes: a larger value has a darker cell; NaN has none."""
-        known = [v for row in rows for v in row if not math.isnan(v)]
-        low, spread = min(known), max(known) - min(known) or 1.0
-        wide = (self.right - self.left) / len(rows[0])
-        high = (self.bottom - self.top) / len(rows)
+        numbers = [v for row in rows for v in row if not math.isnan(v)]
+        low, spread = min(numbers), max(numbers) - min(numbers) or 1.0
+        cell_width = (self.right - self.left) / len(rows[0])
+        cell_height = (self.bottom - self.top) / len(rows)
         for i, row in enumerate(rows):
             for j, value in enumerate(row):
                 if math.isnan(value):
                     continue
-                across, up = self.at(j, i)
+                x_px, y_px = self.at(j, i)
                 shade = 0.08 + 0.42 * (value - low) / spread
-                place = f'x="{short(across - wide / 2)}" y="{short(up - high / 2)}"'
-                size = f'width="{short(wide)}" height="{short(high)}"'
+                place = f'x="{short(x_px - cell_width / 2)}" y="{short(y_px - cell_height / 2)}"'
+                size = f'width="{short(cell_width)}" height="{short(cell_height)}"'
                 self.add(f'<rect class="cell" {place} {size} fill-opacity="{shade:.2f}"/>')
-                self.text(across, up + 4, texts[i][j], "x head")
+                self.text(x_px, y_px + 4, texts[i][j], "x head")
 
     def image(self, rows: Sequence[Sequence[float]], top: float) -> None:
-        """A picture of values from 0 (white) to `top` (black), the first row on top.
+        """Fill the axes with a picture of values from 0 (white) to `top` (black), first row on top.
 
-        It has square pixels and stands in the middle of the axes.
+        The pixels stay square: the picture is centred where the axes have another aspect ratio.
         """
         data = base64.b64encode(_png(rows, top)).decode()
         place = f'x="{short(self.left)}" y="{short(self.top)}"'
@@ -362,7 +365,7 @@ def marker(
 def inline(chart: Chart) -> str:
     """A chart as an element of a web page, whose style sheet colours it.
 
-    Its width is limited, so that the charts of a page have type of one size.
+    The chart's width is limited, so that all charts of a page have type of one size.
     """
     role = "group" if "<a " in chart.body else "img"  # the role img hides links from screen readers
     return (
@@ -376,22 +379,23 @@ def document(
     charts: Sequence[Chart], legend: Sequence[tuple[str, Style]] = (), remarks: Sequence[str] = ()
 ) -> str:
     """Charts beside each other, three in a row, above legend and remarks, as an SVG document."""
-    across = min(3, len(charts))
-    wide, high = max(chart.width for chart in charts), max(chart.height for chart in charts)
-    width = across * wide
+    columns = min(3, len(charts))
+    unit_x = max(chart.width for chart in charts)
+    unit_y = max(chart.height for chart in charts)
+    width = columns * unit_x
     parts = [
-        f'<g transform="translate({i % across * wide} {i // across * high})">{chart.body}</g>'
+        f'<g transform="translate({i % columns * unit_x} {i // columns * unit_y})">{chart.body}</g>'
         for i, chart in enumerate(charts)
     ]
-    x, y = 16.0, high * math.ceil(len(charts) / across) + 14.0
+    x, y = 16.0, unit_y * math.ceil(len(charts) / columns) + 14.0
     for label, style in legend:
-        long = 30 + LETTER * len(label)
-        if x > 16.0 and x + long > width:
+        entry_width = 30 + LETTER * len(label)
+        if x > 16.0 and x + entry_width > width:
             x, y = 16.0, y + 20
         parts.append(
             marker(x, y, style) + f'<text x="{x + 11:g}" y="{y + 4:g}">{escape(label)}</text>'
         )
-        x += long
+        x += entry_width
     y += 22 if legend else 0
     for line in (
         part for remark in remarks for part in textwrap.wrap(remark, int((width - 24) / LETTER))
@@ -422,17 +426,18 @@ def table(
 
 
 def fences(values: Sequence[float]) -> tuple[float, float]:
-    """Where an axis may end, because a few values far from all others would compress them.
+    """The ends of an axis that a few values far from all others would compress.
 
-    Tukey's outer fences, 3 interquartile ranges beyond the quartiles, if at most a tenth of the
-    values lie beyond and the others have less than half of the whole range; else infinite.
+    The ends are Tukey's outer fences, 3 interquartile ranges beyond the quartiles, if at most a
+    tenth of the values lie outside and the others span less than half of the whole range (both set
+    by hand). Otherwise they are infinite.
     """
     if len(values) > 1:
         first, _, third = statistics.quantiles(values, n=4, method="inclusive")
         low, high = 4.0 * first - 3.0 * third, 4.0 * third - 3.0 * first
         inside = [value for value in values if low <= value <= high]
-        few = 10 * (len(values) - len(inside)) <= len(values)
-        if few and 2.0 * (max(inside) - min(inside)) < max(values) - min(values):
+        few_outside = 10 * (len(values) - len(inside)) <= len(values)
+        if few_outside and 2.0 * (max(inside) - min(inside)) < max(values) - min(values):
             return low, high
     return -math.inf, math.inf
 
@@ -457,8 +462,8 @@ def _png(rows: Sequence[Sequence[float]], top: float) -> bytes:
     )
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        checked = struct.pack(">I", zlib.crc32(kind + data))
-        return struct.pack(">I", len(data)) + kind + data + checked
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + checksum
 
     header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
     parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(pixels, 9))

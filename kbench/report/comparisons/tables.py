@@ -23,20 +23,20 @@ from kbench.report.comparisons.splits import (
 from kbench.run.results.stopped import time_limit
 
 Row = Mapping[str, Any]
-# Key of a row that is made of several attempts of a run: the rows of these attempts.
+# Key of a row that summarises several attempts of a run; its value is the rows of these attempts.
 REPEATS = "repeats"
-# Column of the scores, by their names, that a command asked for beside the task's.
+# Column with a mapping from names to values of the scores that a command asked for.
 SCORES = "scores"
 
-# Parameters that state the problem, as scikit-learn names them; others choose the algorithm.
+# Parameters of the optimisation problem, as scikit-learn names them; others choose the algorithm.
 OF_THE_PROBLEM = ("kernel", "C", "alpha", "gamma", "degree", "coef0", "epsilon", "fit_intercept")
 
-# A run is contended if other processes kept more processors busy than this during its fit; in rows
-# without `other_cpus`, a fit on one thread if its wall seconds are more than this multiple of its
-# CPU seconds. Lower values leave out more wall seconds. Set by hand.
+# A run is contended if other processes kept more than this number of processors busy during its
+# fit. In a row without `other_cpus`, a fit on one thread is contended if its wall seconds are more
+# than this multiple of its CPU seconds. Lower values leave out more wall seconds. Set by hand.
 _MAX_OTHER_CPUS, _MAX_WALL_PER_CPU = 0.2, 1.5
 
-# Seconds as compared -> the columns with CPU and with wall seconds.
+# Compared seconds -> the columns with CPU and with wall seconds.
 _CLOCKS = {"fit_s": ("fit_cpu_s", "fit_wall_s"), "predict_s": ("predict_cpu_s", "predict_wall_s")}
 
 
@@ -44,8 +44,7 @@ _CLOCKS = {"fit_s": ("fit_cpu_s", "fit_wall_s"), "predict_s": ("predict_cpu_s", 
 class LearningTask:
     """A learning task on one data set; sizes are None where no run has loaded the data.
 
-    Runs on several random splits are of one problem, which has the sizes of the largest training
-    part.
+    Runs on several random splits share one problem, with the sizes of the largest training part.
     """
 
     dataset: str
@@ -73,10 +72,10 @@ class Line:
     """One method with one setting."""
 
     method: str
-    params: dict[str, Any]  # All its parameters
-    problem: LearningTask  # The one that it was measured on
-    # One row for each seed and split: the newest ok row; if none is ok, the one with the longest
-    # time limit, the newest of several.
+    params: dict[str, Any]
+    problem: LearningTask
+    # One row for each seed and split: the newest ok row; if none is ok, the newest of the rows with
+    # the longest time limit.
     rows: list[Row]
     # The parameters in which the method's settings differ in this comparison, as `C=1 gamma=2`.
     setting: str = ""
@@ -85,7 +84,7 @@ class Line:
 
     @property
     def name(self) -> str:
-        """The method; a dagger where reference rows take part."""
+        """The method, with a dagger if reference rows take part."""
         mark = "†" if any(row["origin"] == "reference" for row in self.rows) else ""
         return f"{self.method}{mark}"
 
@@ -96,7 +95,7 @@ class Line:
 
     @property
     def address(self) -> str:
-        """An identifier of the first row: one key may have runs on several machines."""
+        """An identifier of the first row that differs between machines, unlike the run's key."""
         row = self.rows[0]
         return f"{row['key'][:10]}-{row['environment']}-{row['threads']}"
 
@@ -115,7 +114,7 @@ class Line:
         return sum(len(row.get(REPEATS) or [row]) for row in self.ok)
 
     def cut_short(self, column: str) -> bool:
-        """Whether the column is fit time and a run timed out: the mean of the others is too low."""
+        """Whether the column is fit time and a run timed out, so that a mean would be too low."""
         of_the_fit = column.startswith(("fit_", "phases."))
         return of_the_fit and any(row["status"] == "timeout" for row in self.rows)
 
@@ -141,8 +140,8 @@ class Line:
     def error(self, column: str) -> float | None:
         """Standard error of the mean over splits, corrected for their common rows.
 
-        Values of one split, of several seeds, count as their mean. None below two splits, or where
-        nothing was measured, or the column is `cut_short`.
+        Several seeds of a split count as their mean. The error is None with fewer than two splits,
+        if nothing was measured, or if the column is `cut_short`.
         """
         if self.cut_short(column):
             return None
@@ -157,7 +156,7 @@ class Line:
         return None if mean is None else mean[1]
 
     def _values_by_split(self, column: str) -> list[float]:
-        """The values of a column: of several splits, each one's mean over seeds."""
+        """The values of a column; with several splits, the mean over seeds of each split."""
         by_split: defaultdict[Any, list[float]] = defaultdict(list)
         for row in self.ok:
             if (value := measured(row, column)) is not None:
@@ -167,17 +166,18 @@ class Line:
         return [math.fsum(values) / len(values) for values in by_split.values()]
 
     def spread(self, column: str, *, relative: bool = False) -> float | None:
-        """Largest difference between attempts of one run, or that divided by the run's median.
+        """Largest difference between attempts of one run, `relative` to the run's median if set.
 
-        None where no run was measured twice.
+        None if no run was measured twice.
         """
         spreads = []
         for row in self.ok:
             values = [measured(repeat, column) for repeat in row.get(REPEATS) or ()]
-            known = [value for value in values if value is not None]
-            middle = measured(row, column)
-            if len(known) > 1 and middle is not None:
-                spreads.append((max(known) - min(known)) / ((middle or 1.0) if relative else 1.0))
+            numbers = [value for value in values if value is not None]
+            median = measured(row, column)
+            if len(numbers) > 1 and median is not None:
+                scale = (median or 1.0) if relative else 1.0
+                spreads.append((max(numbers) - min(numbers)) / scale)
         return max(spreads, default=None)
 
 
@@ -199,15 +199,15 @@ class Comparison:
         return best
 
     def shortened(self, settings: int) -> "tuple[Comparison, dict[str, int]]":
-        """The first `settings` lines of each method; method -> all its lines, if some are cut."""
-        seen: Counter[str] = Counter()
-        kept = []
+        """Keep `settings` lines of each method; also count all lines of methods that lose some."""
+        counts: Counter[str] = Counter()
+        lines = []
         for line in self.lines:
-            seen[line.method] += 1
-            if seen[line.method] <= settings:
-                kept.append(line)
-        cut = {method: count for method, count in sorted(seen.items()) if count > settings}
-        return replace(self, lines=kept), cut
+            counts[line.method] += 1
+            if counts[line.method] <= settings:
+                lines.append(line)
+        cut = {method: count for method, count in sorted(counts.items()) if count > settings}
+        return replace(self, lines=lines), cut
 
 
 def measured(row: Row, column: str) -> float | None:
@@ -227,20 +227,20 @@ def measured(row: Row, column: str) -> float | None:
 
 
 def of_seconds(column: str) -> bool:
-    """Whether a column is seconds of a clock, of the whole or of a phase."""
+    """Whether a column holds seconds, of a whole stage or of a phase."""
     return column.endswith("_s") or column.startswith("phases.")
 
 
 def method_version(row: Row) -> int:
-    """The version of the method that made a row; rows older than the column are of the first."""
+    """The version of the method that made a row; 1 for rows that are older than the column."""
     return int(row.get("method_version") or 1)
 
 
 def contended(row: Row) -> bool:
     """Whether other processes disturbed a run, so that its wall seconds do not count."""
-    others = row.get("other_cpus")
-    if others is not None:
-        return bool(others > _MAX_OTHER_CPUS)
+    other_cpus = row.get("other_cpus")
+    if other_cpus is not None:
+        return bool(other_cpus > _MAX_OTHER_CPUS)
     wall, cpu = row["fit_wall_s"], row["fit_cpu_s"]
     if row["threads"] != 1 or wall is None or cpu is None:
         return False
@@ -261,21 +261,21 @@ def unequal(lines: Iterable[Line]) -> list[str]:
         if len(by_values) > 1:
             groups = [f"{_listed(values)} ({', '.join(m)})" for values, m in by_values.items()]
             remarks.append(f"{name}: {'; '.join(groups)}")
-    of_quantiles = [line.params["quantile"] for line in lines if line.params.get("quantile")]
-    quantiles = set(map(shortest_text, of_quantiles))
+    quantile_values = [line.params["quantile"] for line in lines if line.params.get("quantile")]
+    quantiles = set(map(shortest_text, quantile_values))
     notes = [f"Compared at different {remark}." for remark in remarks]
     if len(quantiles) > 1:
         notes.append(
-            f"Of different quantiles ({_listed(quantiles)}): pinball losses and coverages of two "
-            "quantiles do not compare; metrics=[pinball_loss_0.5] adds the loss at one quantile to "
-            "all runs."
+            f"Compared at different quantiles ({_listed(quantiles)}): their pinball losses and "
+            "coverages are not comparable; metrics=[pinball_loss_0.5] adds the loss at one "
+            "quantile to all runs."
         )
     return notes
 
 
 def _listed(values: Iterable[Any]) -> str:
-    known = sorted(values)
-    return ", ".join(known) if len(known) <= 4 else f"{len(known)} values"
+    ordered = sorted(values)
+    return ", ".join(ordered) if len(ordered) <= 4 else f"{len(ordered)} values"
 
 
 def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:
@@ -287,7 +287,7 @@ def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:
     if min(values) == max(values):  # a mean rounds, and equal values have no deviation from it
         return values[0], 0.0
     mean = math.fsum(values) / len(values)
-    # Two passes of exact sums; statistics.stdev takes 20 times as long.
+    # Two passes of exact sums; statistics.stdev, which computes with fractions, takes longer.
     return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 
 
@@ -300,20 +300,20 @@ def comparisons(
         With every column of the results' schema that is read here, None where null, and `origin`.
     metric : The score to lead with wherever a run has measured it; elsewhere, and without it, the
         first score of the task leads.
-    splits : Whether the user's own runs on several random splits of a data set are compared as runs
-        on several seeds are, by their means. Else every split is a problem of its own.
+    splits : Whether the user's own runs on several random splits of a data set are averaged like
+        runs on several seeds. Otherwise every split is a problem of its own.
     """
     rows = list(rows)
-    over: list[Row] = []
+    split_rows: list[Row] = []
     if splits:
-        over, rows = over_splits(rows, lambda row: (row["method"], sorted_parameters(row)))
-    made = _grouped(rows, _problems(rows), metric)
+        split_rows, rows = over_splits(rows, lambda row: (row["method"], sorted_parameters(row)))
+    compared = _grouped(rows, _problems(rows), metric)
     n_splits: defaultdict[LearningTask, set[str]] = defaultdict(set)
-    problems = _problems(over)
-    for row, problem in zip(over, problems, strict=True):
+    problems = _problems(split_rows)
+    for row, problem in zip(split_rows, problems, strict=True):
         n_splits[problem].add(row[SPLIT])
     problems = [replace(problem, n_splits=len(n_splits[problem])) for problem in problems]
-    return sorted([*made, *_grouped(over, problems, metric)], key=_order)
+    return sorted([*compared, *_grouped(split_rows, problems, metric)], key=_order)
 
 
 def _grouped(
@@ -324,13 +324,13 @@ def _grouped(
     for row, problem in zip(rows, problems, strict=True):
         conditions = TimingConditions(row["environment"], row["threads"], row["jobs"])
         groups[problem, conditions].append(row)
-    made = []
+    compared = []
     for (problem, machine), members in groups.items():
         score = leading(problem.task)
         if metric is not None and any(measured(row, metric.column) is not None for row in members):
             score = metric
-        made.append(Comparison(problem, machine, score, _lines(members, problem, score)))
-    return made
+        compared.append(Comparison(problem, machine, score, _lines(members, problem, score)))
+    return compared
 
 
 def _order(comparison: Comparison) -> tuple[Any, ...]:
@@ -342,7 +342,7 @@ def _order(comparison: Comparison) -> tuple[Any, ...]:
         *sizes,
         problem.n_splits,
         problem.data_sha256 or "",
-        -len(comparison.lines),  # of several machines, the one with the most lines comes first
+        -len(comparison.lines),  # the machine with the most lines comes first
         machine.environment,
         machine.threads,
         machine.jobs or 0,
@@ -352,22 +352,22 @@ def _order(comparison: Comparison) -> tuple[Any, ...]:
 def _problems(rows: list[Row]) -> list[LearningTask]:
     """The problem of each row.
 
-    A run that failed before the data were loaded has no sizes. It belongs to the problem of the
-    same data that other runs did load, if there is exactly one.
+    A run that failed before its data were loaded has no sizes. If other runs loaded the same data
+    and have exactly one problem, the failed run belongs to that problem.
     """
     unsized = [LearningTask(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
     sizes = ("n_train", "n_test", "n_features", "n_classes")
     sized = [
-        known if row["n_train"] is None else replace(known, **{size: row[size] for size in sizes})
-        for known, row in zip(unsized, rows, strict=True)
+        task if row["n_train"] is None else replace(task, **{size: row[size] for size in sizes})
+        for task, row in zip(unsized, rows, strict=True)
     ]
     loaded: defaultdict[LearningTask, set[LearningTask]] = defaultdict(set)
-    for known, problem in zip(unsized, sized, strict=True):
+    for task, problem in zip(unsized, sized, strict=True):
         if problem.n_train is not None:
-            loaded[known].add(problem)
+            loaded[task].add(problem)
     return [
-        next(iter(loaded[known])) if problem == known and len(loaded[known]) == 1 else problem
-        for known, problem in zip(unsized, sized, strict=True)
+        next(iter(loaded[task])) if problem == task and len(loaded[task]) == 1 else problem
+        for task, problem in zip(unsized, sized, strict=True)
     ]
 
 
@@ -377,9 +377,9 @@ def _lines(rows: list[Row], problem: LearningTask, score: Quantity) -> list[Line
         by_setting[row["method"], sorted_parameters(row)].append(row)
     by_method: defaultdict[str, list[Line]] = defaultdict(list)
     for (method, _), members in by_setting.items():
-        kept = _one_per_split_and_seed(members)
+        best = _one_per_split_and_seed(members)
         by_method[method].append(
-            Line(method, _parameters(kept[0]), problem, kept, set_aside=len(members) - len(kept))
+            Line(method, _parameters(best[0]), problem, best, set_aside=len(members) - len(best))
         )
     lines = [line for of_method in by_method.values() for line in _with_settings(of_method)]
 
@@ -392,7 +392,7 @@ def _lines(rows: list[Row], problem: LearningTask, score: Quantity) -> list[Line
 
 
 def _parameters(row: Row) -> dict[str, Any]:
-    """The row's parameters without a `random_state` that is only the seed again."""
+    """The row's parameters without a `random_state` that equals the seed."""
     params = json.loads(row["params"] or "{}")
     if params.get("random_state") == row["seed"]:
         params.pop("random_state", None)
@@ -446,7 +446,7 @@ def _with_settings(lines: list[Line]) -> list[Line]:
 
 
 def _setting(params: Mapping[str, Any], names: Iterable[str]) -> str:
-    """A row from before a parameter existed does not have it."""
+    """`name=value` for each name; `no name` for rows older than the parameter."""
     return " ".join(
         f"{name}={shortest_text(params[name])}" if name in params else f"no {name}"
         for name in names
@@ -454,7 +454,7 @@ def _setting(params: Mapping[str, Any], names: Iterable[str]) -> str:
 
 
 def shortest_text(value: Any) -> str:
-    """A parameter's value in as few characters as tell it apart."""
+    """The shortest text that reads back as the same value of a parameter."""
     if isinstance(value, float):
         text = f"{value:g}"
         return text if float(text) == value else repr(value).removesuffix(".0")

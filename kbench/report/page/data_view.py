@@ -45,8 +45,8 @@ from kbench.report.statistics.fronts import COSTS, points
 from kbench.report.text.notes import COST, notes
 from kbench.report.text.notes import legend as marks_of
 
-# Unicode's figure space and punctuation space, as wide as a digit and as a point: padding with them
-# aligns the decimal points of a column.
+# Unicode's figure space, as wide as a digit, and its punctuation space, as wide as a point: padding
+# with them aligns the decimal points of a column.
 _FIGURE, _POINT = "\u2007", "\u2008"
 
 _COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
@@ -55,8 +55,8 @@ _COLUMNS += ["methods", "runs", "failed", "environment"]
 _WORDS = ("best method", "measure", "task", "environment")
 
 _CHARTS = (
-    "A mark is a method with one setting, its bar the ± of the table; the dashed line joins the"
-    " settings that no other one beats in both score and cost (Pareto front)."
+    "A mark is a method with one setting, and its bar is the ± of the table; the dashed line joins"
+    " the settings that no other setting beats in both score and cost (Pareto front)."
 )
 
 
@@ -76,9 +76,8 @@ def data_view(
 
     environments : Description by id, as `ResultsFolder.environments` has them
     columns : Quantities of the tables in addition to the score
-    store : Stores the rows behind the lines
-    settings : Number of lines of a method that a table shows before the button "Show all" is
-        pressed.
+    store : Holds the rows behind the lines
+    settings : Number of lines of a method that a table shows without "Show all"
     papers : Data set -> titles of the papers that use it
     legend : HTML that explains the variants, above the list
     reliability : Run -> groups of test rows, as `reliability_curves` returns them
@@ -97,8 +96,8 @@ def data_view(
                 "method": sorted({line.method for line in comparison.lines}),
                 "paper": list(papers.get(problem.dataset, ())),
             }
-            shown = detail if i == 0 else ""
-            items.append(Item(_cells(comparison), facets, anchor(problem), shown, title(problem)))
+            content = detail if i == 0 else ""
+            items.append(Item(_cells(comparison), facets, anchor(problem), content, title(problem)))
     marks = marks_of(comparisons, (), "the best of a column is marked")
     text = (
         f"{marks[:1].upper()}{marks[1:]}. Times of different environments or thread counts stand in"
@@ -112,12 +111,12 @@ def _head() -> list[str]:
 
 
 def own_results(comparisons: Sequence[Comparison]) -> str:
-    """HTML table, for the overview, of the data sets with rows of the user's own runs, or ""."""
+    """HTML table for the overview of data sets with the user's own rows; empty without any."""
     if not comparisons:
         return ""
     lines = [element("tr", _cells(comparison)) for comparison in comparisons]
-    shown = table("My results", [_head()], lines)
-    return element("h3", "My results") + shown
+    results = table("My results", [_head()], lines)
+    return element("h3", "My results") + results
 
 
 def anchor(problem: LearningTask) -> str:
@@ -130,19 +129,19 @@ def anchor(problem: LearningTask) -> str:
 def summary(comparisons: Sequence[Comparison]) -> str:
     """Numbers of data sets, methods, runs and environments, in words.
 
-    A run that is set aside has other limits than the one that counts; the table of its data set has
-    a note. All runs are the rows of `kbench.read_rows`, but for the trials of tunings.
+    A run that is set aside has other limits than the run that counts; the table of its data set has
+    a note. The number of runs is that of the rows of `kbench.read_rows` without trials of tunings.
     """
     lines = [line for comparison in comparisons for line in comparison.lines]
     rows = [row for line in lines for row in line.rows]
-    aside = sum(line.set_aside for line in lines)
+    set_aside = sum(line.set_aside for line in lines)
     failed = sum(row["status"] != "ok" for row in rows)
     sets = counted(len({comparison.problem.dataset for comparison in comparisons}), "data set")
     texts = [f"{sets} in {counted(len(comparisons), 'table')}"]
     texts.append(counted(len({line.method for line in lines}), "method"))
-    texts.append(counted(len(rows) + aside, "run"))
+    texts.append(counted(len(rows) + set_aside, "run"))
     texts[-1] += f", {failed:,} failed" if failed else ""
-    texts[-1] += f", {aside:,} set aside for others of the same seeds" if aside else ""
+    texts[-1] += f", {set_aside:,} set aside for others of the same seeds" if set_aside else ""
     machines = {comparison.machine.environment for comparison in comparisons}
     return " · ".join([*texts, counted(len(machines), "environment")])
 
@@ -171,30 +170,30 @@ class _Details:
         self.days = days
 
     def problem(self, group: Sequence[Comparison]) -> str:
-        """A description, and an article for each machine."""
+        """A description of the problem, and an article for each machine."""
         tables = "".join(self._comparison(comparison) for comparison in group)
         return about(describe_problem(group[0].problem)) + tables
 
     def _comparison(self, comparison: Comparison) -> str:
         _, cut = comparison.shortened(self.settings)
         machine = describe_machine(comparison.machine, self.environments)
-        drawn = [tradeoff(comparison, cost, self.styles, self.settings) for cost in COSTS]
-        shown = sorted({point.line.method for cost in COSTS for point in points(comparison, cost)})
-        legend = [(method, self.styles[method]) for method in shown]
-        drawn.append(reliability_chart(comparison, self.reliability, self.styles))
-        drawn += search_charts(comparison, self.searched)
-        charts = [chart for chart in drawn if chart is not None]
-        more = ""
+        candidates = [tradeoff(comparison, cost, self.styles, self.settings) for cost in COSTS]
+        drawn = sorted({point.line.method for cost in COSTS for point in points(comparison, cost)})
+        legend = [(method, self.styles[method]) for method in drawn]
+        candidates.append(reliability_chart(comparison, self.reliability, self.styles))
+        candidates += search_charts(comparison, self.searched)
+        charts = [chart for chart in candidates if chart is not None]
+        button = ""
         if cut:
             text = f"Show all {len(comparison.lines)} lines"
-            more = element("button", text, class_="all", type="button")
-        below = notes(comparison, cut, self.settings, "the button shows all", self.days)
+            button = element("button", text, class_="all", type="button")
+        remarks = notes(comparison, cut, self.settings, "the button shows all", self.days)
         return article(
             element("p", words(machine), class_="machine")
             + (figure(charts, legend, f"{_CHARTS} {COST}.") if charts else "")
             + self._table(comparison)
-            + more
-            + notes_list([*self._symbols(comparison), *below])
+            + button
+            + notes_list([*self._symbols(comparison), *remarks])
         )
 
     def _symbols(self, comparison: Comparison) -> list[str]:
@@ -202,21 +201,21 @@ class _Details:
         return [f"{marks_of([comparison], self.columns, 'the best of a column is marked')}."]
 
     def _table(self, comparison: Comparison) -> str:
-        shown = grid(comparison, self.columns)
-        columns = [_aligned(shown, j) for j in range(len(shown.quantities))]
+        content = grid(comparison, self.columns)
+        columns = [_aligned(content, j) for j in range(len(content.quantities))]
         head = [header("method")]
         head += [
-            header(q.title, direction=q.direction, beside=_room(shown, j))
-            for j, q in enumerate(shown.quantities)
+            header(q.title, direction=q.direction, beside=_sd_padding(content, j))
+            for j, q in enumerate(content.quantities)
         ]
         head.append(header("runs"))
-        seen: dict[str, int] = {}
+        counts: dict[str, int] = {}
         body = []
         for i, line in enumerate(comparison.lines):
-            seen[line.method] = seen.get(line.method, 0) + 1
-            kinds = ["more"] if seen[line.method] > self.settings else []
+            counts[line.method] = counts.get(line.method, 0) + 1
+            kinds = ["more"] if counts[line.method] > self.settings else []
             kinds += [] if line.ok else ["failed"]
-            cells = [column[i] for column in columns] + [cell(shown.runs[i])]
+            cells = [column[i] for column in columns] + [cell(content.runs[i])]
             body.append(self._line(line, " ".join(kinds), "".join(cells)))
         label = f"{title(comparison.problem)}: results on {comparison.machine.environment}"
         return table(label, [head], body)
@@ -236,8 +235,8 @@ def _cells(comparison: Comparison) -> str:
     best = comparison.lines[0] if comparison.lines and comparison.lines[0].ok else None
     measured = best.mean_sd(comparison.score.column) if best else None
     failed = sum(len(line.rows) - len(line.ok) for line in comparison.lines)
-    threads, _, several = in_parallel(comparison.machine).partition(", ")
-    where = words(f"{comparison.machine.environment}, {threads}")
+    threads, _, jobs = in_parallel(comparison.machine).partition(", ")
+    place = words(f"{comparison.machine.environment}, {threads}")
     return (
         row_header(link(title_with_splits(problem), anchor(problem)))
         + cell(best.label if best else "", "long")
@@ -249,19 +248,19 @@ def _cells(comparison: Comparison) -> str:
         + cell(len({line.method for line in comparison.lines}))
         + cell(sum(len(line.rows) for line in comparison.lines))
         + cell(failed or "")
-        + element("td", where + element("div", words(several)) * bool(several), class_="word")
+        + element("td", place + element("div", words(jobs)) * bool(jobs), class_="word")
     )
 
 
-def _room(shown: Grid, j: int) -> str:
-    """As much room as the deviations of a column take, so that its header stands above values."""
-    widest = max((len(row[j].sd) for row in shown.cells), default=0)
+def _sd_padding(content: Grid, j: int) -> str:
+    """Padding as wide as a column's deviations, so that the header stands above the means."""
+    widest = max((len(row[j].sd) for row in content.cells), default=0)
     return element("small", _FIGURE * widest, aria_hidden="true") if widest else ""
 
 
-def _aligned(shown: Grid, j: int) -> list[str]:
-    """The cells of one column, padded so that decimal points are aligned."""
-    column = [row[j] for row in shown.cells]
+def _aligned(content: Grid, j: int) -> list[str]:
+    """The cells of a column, padded so that decimal points are aligned."""
+    column = [row[j] for row in content.cells]
     decimals = max((entry.decimals for entry in column), default=0)
     widest = max((_whole(entry.sd) for entry in column), default=0)
     cells = []

@@ -3,8 +3,8 @@
 A competitor is a method with a setting that its experiment fixed before it saw any test row
 (`tables` and `tuned`: defaults, or a search on training rows). It takes part if it has an outcome
 on three data sets of the task. Its distance on a data set is the relative difference to the best
-score of all competitors there, none within a few test rows of it; a failed run has an infinite
-distance and ranks last.
+score of all competitors there, and zero within a few test rows of that score; a failed run has an
+infinite distance and ranks last.
 """
 
 import bisect
@@ -34,20 +34,20 @@ from kbench.report.statistics.days import Days
 from kbench.run.results.rows import WITHOUT_OUTCOME
 from kbench.run.results.stopped import stopped_at
 
-# Experiments whose rows are comparable in this way.
+# Experiments whose settings were fixed before any test row was seen.
 EXPERIMENTS = ("tables", "tuned")
-# Size that is asked for -> the size of a data set, and the factor within which it is like the
-# user's. Smaller factors leave one or two of the committed data sets, larger ones all of them. Set
-# by hand.
+# Size that the user names -> column of a data set's size, and the factor by which both may differ.
+# Smaller factors leave one or two of the committed data sets, larger ones all of them. Set by hand.
 _SIZES = {"n": ("n_train", 10.0), "classes": ("n_classes", 3.0), "d": ("n_features", 10.0)}
-# A method that is further behind the best score, in per cent, is not worth its speed. Set by hand.
-_MOST_BEHIND = 50.0
-# Minimum number of data sets of a competitor: fewer say little about it. Set by hand.
+# Methods further behind the best score than this, in per cent, are not recommended for their speed.
+# Set by hand.
+_MAX_BEHIND = 50.0
+# Minimum number of data sets of a competitor: fewer say little about a method. Set by hand.
 _MIN_SETS = 3
-# Number of rows for which seconds are given. Set by hand.
+# Number of rows to which seconds are scaled. Set by hand.
 _ROWS = 10_000
-# Training rows at which the data sets of a table are divided, because the best method depends on
-# them. Set by hand.
+# Numbers of training rows that divide the data sets of a table into columns, because the best
+# method depends on the number of rows. Set by hand.
 _BOUNDS = (10_000, 100_000)
 
 
@@ -60,44 +60,45 @@ def standings(
 ) -> list[Sheet]:
     """A table for each task, the smallest median distance first.
 
-    rows : iterable of mapping. As for `comparisons`; only those of `EXPERIMENTS` count.
-    task : {"binary", "multiclass", "regression"}, optional. Only this one.
-    n, d, classes : Training rows, features and classes of the user's data: only data sets within a
-        factor of ten, and three of the classes. If fewer than two are left, data sets alike in some
-        of them, or all; a note says so. `classes` without a task is one of several classes, or two.
+    rows : iterable of mapping. As for `comparisons`; only rows of `EXPERIMENTS` count.
+    task : {"binary", "multiclass", "regression"}, optional. Only this task is ranked.
+    n, d, classes : Training rows, features and classes of the user's data. Only data sets within a
+        factor of ten take part, and of three for classes. If fewer than two are left, some or all
+        of these conditions are dropped, and a note says so. Without a task, `classes` decides
+        between binary and multiclass.
 
-    Of the notes, those before "Data sets" say what to try and what failed.
+    The notes before "Data sets" say what to try and what failed.
 
     Raises ConfigError: fewer than two data sets of the task have rows of such an experiment, or the
-    task has not so many classes.
+    task does not allow this number of classes.
     """
     if classes is not None:
-        of_classes = "binary" if classes == 2 else "multiclass"
-        if classes < 2 or task not in (None, of_classes):
+        class_task = "binary" if classes == 2 else "multiclass"
+        if classes < 2 or task not in (None, class_task):
             raise ConfigError(
                 f"classes={classes}: task=binary has 2 classes, task=multiclass 3 or more, "
                 "task=regression none"
             )
-        task = of_classes
+        task = class_task
     rows = list(rows)
     ended = [row for row in rows if row["status"] not in WITHOUT_OUTCOME]
-    used = [row for row in ended if {*EXPERIMENTS} & {*str(row["experiment"]).split(",")}]
+    ranked_rows = [row for row in ended if {*EXPERIMENTS} & {*str(row["experiment"]).split(",")}]
     files = options("dataset")
-    tables = [table for table in comparisons(_from_one_machine(used)) if table.problem.task]
+    tables = [table for table in comparisons(_from_one_machine(ranked_rows)) if table.problem.task]
     leaking = [table for table in tables if _has_leak(files.get(table.problem.dataset))]
     tables = [table for table in tables if table not in leaking]
-    asked = {"n": n, "classes": classes, "d": d}
-    # First all that is asked, then without features, without classes, without rows, and so on.
-    kept = itertools.product(*[(True, False)] * len(asked))
-    for keeps in kept:
-        like = {key: asked[key] if keep else None for key, keep in zip(asked, keeps, strict=True)}
+    sizes = {"n": n, "classes": classes, "d": d}
+    # Conditions are dropped in this order: d, then classes, then both, then n, and so on.
+    choices = itertools.product(*[(True, False)] * len(sizes))
+    for choice in choices:
+        like = {key: sizes[key] if uses else None for key, uses in zip(sizes, choice, strict=True)}
         by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
         for table in tables:
             if task in (None, table.problem.task) and _is_like(table, like):
                 by_task[str(table.problem.task)].append(table)
         ranked = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
         if ranked:
-            notes = [] if like == asked else [_note_on_sizes(asked, like)]
+            notes = [] if like == sizes else [_note_on_sizes(sizes, like)]
             days = Days(rows)
             left_out = [
                 [title(table.problem) for table in leaking if table.problem.task == name]
@@ -107,9 +108,9 @@ def standings(
                 _sheet(name, sets, notes, days, names)
                 for (name, sets), names in zip(ranked, left_out, strict=True)
             ]
-    wanted = "" if task is None else f" of task={task}"
+    condition = "" if task is None else f" of task={task}"
     raise ConfigError(
-        f"fewer than two data sets{wanted} have rows of the experiments "
+        f"fewer than two data sets{condition} have rows of the experiments "
         f"{' or '.join(EXPERIMENTS)}: run `kbench experiment={EXPERIMENTS[0]}`"
     )
 
@@ -117,32 +118,32 @@ def standings(
 def _advice(sheet: Sheet) -> list[str]:
     """The first two methods of a ranking for each number of rows, and those that predict faster.
 
-    Of equal methods all are named. A method that predicts faster takes less than half of the
-    seconds of all that are nearer to the best score.
+    All equal methods are named. A method counts as predicting faster if it takes less than half of
+    the seconds (set by hand) of every method nearer to the best score.
     """
     columns = list(map(list, zip(*sheet.rows, strict=True)))
-    of = dict(zip(sheet.header, columns, strict=True))
-    names = of["method"]
+    cells = dict(zip(sheet.header, columns, strict=True))
+    names = cells["method"]
     parts = []
     for column in [name for name in sheet.header if name.endswith(" rows")] or ["% behind"]:
-        known = [text for text in of[column] if _is_number(text)]
-        least = sorted(known, key=float)[:2]
+        numbers = [text for text in cells[column] if _is_number(text)]
+        best = sorted(numbers, key=float)[:2]
         first = [
-            " = ".join(name for name, text in zip(names, of[column], strict=True) if text == behind)
-            for behind in dict.fromkeys(least)
+            " = ".join(n for n, text in zip(names, cells[column], strict=True) if text == behind)
+            for behind in dict.fromkeys(best)
         ]
         shown = ", then ".join(first) or "none"
         parts.append(f"with {column} {shown}" if column != "% behind" else shown)
-    made = [f"To try first: {'; '.join(parts)}."]
+    advice = [f"To try first: {'; '.join(parts)}."]
     fastest, faster = math.inf, []
-    timed = zip(names, of["% behind"], of["predict s"], strict=True)
-    known = [line for line in timed if _is_number(line[1]) and _is_number(line[2])]
-    for name, behind, seconds in sorted(known, key=lambda line: float(line[1])):
+    timed = zip(names, cells["% behind"], cells["predict s"], strict=True)
+    complete = [line for line in timed if _is_number(line[1]) and _is_number(line[2])]
+    for name, behind, seconds in sorted(complete, key=lambda line: float(line[1])):
         if float(seconds) < fastest / 2.0:
-            if math.isfinite(fastest) and float(behind) <= _MOST_BEHIND:
+            if math.isfinite(fastest) and float(behind) <= _MAX_BEHIND:
                 faster.append(f"{name} ({behind} % behind, {seconds} s per {_ROWS:,} rows)")
             fastest = float(seconds)
-    return [*made, f"To predict faster: {', '.join(faster)}."] if faster else made
+    return [*advice, f"To predict faster: {', '.join(faster)}."] if faster else advice
 
 
 def _is_number(text: str) -> bool:
@@ -150,7 +151,7 @@ def _is_number(text: str) -> bool:
 
 
 def _from_one_machine(rows: Sequence[Row]) -> list[Row]:
-    """Rows of the machine with the most rows: seconds of several machines are not compared."""
+    """Rows of the machine with the most rows, because seconds of two machines do not compare."""
     of_machine: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         of_machine[row["environment"], row["threads"]].append(row)
@@ -158,25 +159,25 @@ def _from_one_machine(rows: Sequence[Row]) -> list[Row]:
 
 
 def _is_like(comparison: Comparison, asked: Mapping[str, int | None]) -> bool:
-    """Whether each size of a data set that is asked for is within its factor."""
-    for key, wanted in asked.items():
+    """Whether each size that the user names is within its factor of the data set's size."""
+    for key, user in asked.items():
         column, factor = _SIZES[key]
         size = getattr(comparison.problem, column)
-        if wanted is not None and not (size and max(size, wanted) <= factor * min(size, wanted)):
+        if user is not None and not (size and max(size, user) <= factor * min(size, user)):
             return False
     return True
 
 
 def _note_on_sizes(asked: Mapping[str, int | None], like: Mapping[str, int | None]) -> str:
-    """A note on the user's sizes that the data sets of a ranking do not have."""
-    given, kept = (
+    """A note on sizes that were dropped because too few data sets are alike."""
+    asked_text, kept_text = (
         ", ".join(f"{name}={size:,}" for name, size in sizes.items() if size)
         for sizes in (asked, like)
     )
     factors = {f"{_SIZES[name][1]:g} of {name}" for name in asked if asked[name]}
-    shown = f"are for {kept} alone" if kept else "are all there are"
+    range_text = f"are for {kept_text} alone" if kept_text else "are all there are"
     within = "a factor of " + " and ".join(sorted(factors))
-    return f"No answer for {given}: no two data sets are within {within}; these {shown}."
+    return f"No answer for {asked_text}: no two data sets are within {within}; these {range_text}."
 
 
 def _sheet(
@@ -190,11 +191,11 @@ def _sheet(
     methods = {line.method for table in sets for line in table.lines} & files.keys()
     with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
     lines = [{_name(line, with_metric): line for line in table.lines} for table in sets]
-    every = sorted({name for known in lines for name in known})
+    all_names = sorted({name for known in lines for name in known})
     min_sets = min(_MIN_SETS, len(sets))
-    names = [name for name in every if sum(name in known for known in lines) >= min_sets]
+    names = [name for name in all_names if sum(name in known for known in lines) >= min_sets]
     gaps: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by the number of the data set
-    places: defaultdict[str, list[float]] = defaultdict(list)
+    place_lists: defaultdict[str, list[float]] = defaultdict(list)
     for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
         taking_part = [name for name in names if name in known]
         means = [known[name].mean_sd(comparison.score.column) for name in taking_part]
@@ -205,12 +206,12 @@ def _sheet(
             taking_part, behind, ranks([scores], comparison.score.sign)[0], strict=True
         ):
             gaps[name][number] = gap
-            places[name].append(float(place))
-    # Distances over other data sets are not comparable: methods with fewer come after the others.
+            place_lists[name].append(float(place))
+    # Distances over different data sets are not comparable, so methods with fewer sets come last.
     order = sorted(names, key=lambda n: (-len(gaps[n]), statistics.median(gaps[n].values()), n))
     divided = _by_rows(sets)
     rows = [
-        _row(name, gaps[name], divided, places[name], [k[name] for k in lines if name in k])
+        _row(name, gaps[name], divided, place_lists[name], [k[name] for k in lines if name in k])
         for name in order
     ]
     header = ["method", "% behind", *divided, "mean rank", "sets", "failed"]
@@ -218,7 +219,7 @@ def _sheet(
     titles = ", ".join(_with_size(table.problem) for table in sets)
     distance = (
         f"% behind: median over data sets of the {sets[0].score.title.removesuffix(' %')}'s"
-        f" difference to the best method's, in per cent of it; none within {CHANCE_ROWS} test rows."
+        f" difference to the best method's, in per cent of it; 0 within {CHANCE_ROWS} test rows."
         " Mean rank ± its standard error over data sets, where it varies. Sets: the number of data"
         " sets; methods with fewer come last."
     )
@@ -228,12 +229,12 @@ def _sheet(
         " methods grow faster than their rows. Each method has one setting, which was fixed or"
         " searched on training rows."
     )
-    below = [f"Data sets (rows x features): {titles}.", distance]
+    notes = [f"Data sets (rows x features): {titles}.", distance]
     if left_out:
-        below.append(f"Left out, as features hold the target: {', '.join(sorted(left_out))}.")
+        notes.append(f"Left out, as features hold the target: {', '.join(sorted(left_out))}.")
     if divided:
         counts = ", ".join(f"{len(numbers)} with {name}" for name, numbers in divided.items())
-        below.append(
+        notes.append(
             f"Columns of rows: % behind on data sets of that size alone ({counts}), empty for"
             " methods that have not run on all of them, “fails” for those that failed on half."
         )
@@ -242,21 +243,21 @@ def _sheet(
     groups = [*["distance"] * (1 + len(divided)), *["others"] * 5] if divided else ()
     name = f"Which model: {task}, {sizes}{classes}"
     sheet = Sheet(name, 1, header, rows, groups=groups)
-    first = [*remarks, *_advice(sheet), *_failures(names, lines)]
-    of_days = days.remark(row for known in lines for line in known.values() for row in line.ok)
-    return replace(sheet, notes=[*first, *below, seconds, *([of_days] if of_days else [])])
+    advice = [*remarks, *_advice(sheet), *_failures(names, lines)]
+    days_note = days.remark(row for known in lines for line in known.values() for row in line.ok)
+    return replace(sheet, notes=[*advice, *notes, seconds, *([days_note] if days_note else [])])
 
 
 def _failures(names: Sequence[str], lines: Sequence[Mapping[str, Line]]) -> list[str]:
     """Which methods failed on which data set, and at which limit."""
-    made = []
+    texts = []
     for name, known in itertools.product(names, lines):
         if name in known and not known[name].ok:
             line = known[name]
             limits = {f"{s:g} s" for row in line.rows if (s := stopped_at(row)) is not None}
             why = f"stopped at its limit of {max(limits)}" if limits else ", ".join(line.failures)
-            made.append(f"{name} on {title(line.problem)} ({why})")
-    return [f"Failed: {'; '.join(made)}."] if made else []
+            texts.append(f"{name} on {title(line.problem)} ({why})")
+    return [f"Failed: {'; '.join(texts)}."] if texts else []
 
 
 def _has_leak(config: Path | None) -> bool:
@@ -272,8 +273,8 @@ def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
             groups[bisect.bisect_left(_BOUNDS, table.problem.n_train)].append(number)
     ends = (_ends([sets[i] for i in group], "n_train") for group in groups)
     titles = (f"{'-'.join(texts)} rows" for texts in ends)
-    named = zip(titles, groups, strict=True)
-    return {title: group for title, group in named if 1 < len(group) < len(sets)}
+    titled = zip(titles, groups, strict=True)
+    return {title: group for title, group in titled if 1 < len(group) < len(sets)}
 
 
 def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
@@ -283,7 +284,7 @@ def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
 
 
 def _ends(sets: Sequence[Comparison], size: str) -> list[str]:
-    """The smallest and the largest size, if it is another one, as texts; empty if none is known."""
+    """The smallest and the largest known size as texts, or the only one; empty without sizes."""
     known = sorted({value for table in sets if (value := getattr(table.problem, size)) is not None})
     return list(dict.fromkeys(f"{end:,}" for end in (*known[:1], *known[-1:])))
 
@@ -294,10 +295,10 @@ def _with_size(problem: LearningTask) -> str:
 
 
 def _name(line: Line, with_metric: Collection[str]) -> str:
-    """The method, and how it differs from the same method's other settings.
+    """The method, and its metric if it has that parameter.
 
-    with_metric : Methods that have the parameter. An early row lacks it where it is null, which is
-        no longer the default.
+    with_metric : Methods that have the parameter. Early rows lack it where its value is null, which
+        was then the default.
     """
     if line.method not in with_metric and "metric" not in line.params:
         return line.method
@@ -326,8 +327,8 @@ def _row(
 
 def _median_gap(gaps: Mapping[int, float], numbers: Iterable[int]) -> str:
     """The median distance over some of the data sets, in per cent."""
-    middle = statistics.median(gaps[number] for number in numbers)
-    return f"{100 * middle:.2f}" if math.isfinite(middle) else "fails"
+    median = statistics.median(gaps[number] for number in numbers)
+    return f"{100 * median:.2f}" if math.isfinite(median) else "fails"
 
 
 def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
@@ -338,12 +339,12 @@ def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
     ]
     if not seconds:
         return ""
-    middle = statistics.median(seconds)
-    return f"{middle:.{decimals_for(middle, 2)}f}"
+    median = statistics.median(seconds)
+    return f"{median:.{decimals_for(median, 2)}f}"
 
 
 def _up_to_chance(scores: Sequence[float], comparison: Comparison) -> list[float]:
-    """The scores; the best one instead of accuracies that few test rows separate from it."""
+    """The scores, where accuracies within `CHANCE_ROWS` test rows of the best are set to it."""
     top, n = _best_score(comparison, scores), comparison.problem.n_test
     if comparison.score.column != "accuracy" or not n:
         return list(scores)
@@ -356,7 +357,7 @@ def _distances(scores: Sequence[float], top: float) -> list[float]:
 
 
 def _best_score(comparison: Comparison, scores: Sequence[float]) -> float:
-    """The best of `scores` without NaN, which stands for a failure; NaN where all failed."""
+    """The best of `scores`, in which NaN stands for a failure; NaN if all failed."""
     sign = comparison.score.sign
-    known = [score for score in scores if not math.isnan(score)]
-    return max(known, key=lambda score: sign * score, default=math.nan)
+    valid = [score for score in scores if not math.isnan(score)]
+    return max(valid, key=lambda score: sign * score, default=math.nan)

@@ -1,9 +1,9 @@
 """Pairwise comparison of methods over the data sets on which they all have runs.
 
-Differences are paired: same data, same split, same seed. Over several random splits of a data set
-they are tested by the corrected resampled t. Scores on a fixed scale (accuracy, F1,
-...) are compared by differences, quantities with a unit (seconds, bytes, RMSE) by ratios, whose
-mean over data sets is geometric. Costs are compared on one machine only, scores across machines.
+Differences are between runs on the same data, split and seed. Over several random splits of a data
+set they are tested by the corrected resampled t test. Scores on a fixed scale (accuracy, F1, ...)
+are compared by differences, quantities with a unit (seconds, bytes, RMSE) by ratios, whose mean
+over data sets is geometric. Costs are compared on one machine only, scores across machines.
 """
 
 import itertools
@@ -54,10 +54,10 @@ PAIR_COLUMNS += ["estimate", "low", "high", "outcome", "splits", "standard_error
 
 @dataclass(frozen=True)
 class PairedScores:
-    """Two methods on one data set; `a` and `b` are their values over the seeds both finished.
+    """Two methods on one data set; `a` and `b` are their values for the seeds both finished.
 
-    `splits` names the split of each value; a split has `n_test` test rows, and `test_per_train` of
-    them for each training row.
+    `splits` names the split of each value. A split has `n_test` test rows; divided by its training
+    rows they are `test_per_train`.
     """
 
     where: str
@@ -73,13 +73,13 @@ class PairedScores:
     @property
     def is_of_few_rows(self) -> bool:
         """Whether the values are scores of too few test rows to say which method is better."""
-        of_rows = self.quantity in SCORES or self.quantity.column not in QUANTITIES
-        few = self.n_test is not None and self.n_test * max(1, self.n_splits) < FEW_TEST_ROWS
-        return of_rows and few
+        is_score = self.quantity in SCORES or self.quantity.column not in QUANTITIES
+        is_small = self.n_test is not None and self.n_test * max(1, self.n_splits) < FEW_TEST_ROWS
+        return is_score and is_small
 
     @property
     def n_splits(self) -> int:
-        """Number of splits that both have finished."""
+        """Number of splits that both methods have finished."""
         return len(set(self.splits))
 
     @property
@@ -93,7 +93,7 @@ class PairedScores:
 
     @property
     def differences(self) -> list[float]:
-        """One for each seed: a - b, or log(a / b) for a ratio."""
+        """a - b for each seed, or log(a / b) if the quantity is compared by ratios."""
         pairs = zip(self.a, self.b, strict=True)
         if self.quantity.ratio:
             return [math.log(a / b) for a, b in pairs]
@@ -101,7 +101,7 @@ class PairedScores:
 
     @property
     def means(self) -> tuple[float, float]:
-        """The means of both sides, geometric for a ratio."""
+        """The means of both methods, geometric if the quantity is compared by ratios."""
         a, b = (self._mean(values) for values in (self.a, self.b))
         return a, b
 
@@ -114,7 +114,7 @@ class PairedScores:
     def outcome(self) -> str:
         """Result of the first method: win, tie or loss; means that are printed alike are a tie.
 
-        Empty without a seed that both finished, or if a score has too few test rows.
+        The text is empty if no seed was finished by both, or if a score has too few test rows.
         """
         if not self.a or self.is_of_few_rows:
             return ""
@@ -131,40 +131,40 @@ class Versus:
     methods: list[str]
     comparisons: list[Comparison]  # One for each data set
     quantities: list[Quantity]  # The compared quantity of each data set
-    # Method -> number of its settings, for methods with several; the best one takes part.
+    # Method -> number of its settings, for methods with several, whose best setting takes part.
     chosen: dict[str, int]
 
     def pairs(self) -> list[PairedScores]:
         """Every pair of methods on every data set where both have runs."""
-        made = []
-        for one, other in itertools.combinations(self.methods, 2):
-            for comparison, quantity in self._tables({one, other}):
+        pairs = []
+        for first, second in itertools.combinations(self.methods, 2):
+            for comparison, quantity in self._tables({first, second}):
                 best = comparison.best_lines
-                made.append(_pair(comparison, best[one], best[other], quantity))
+                pairs.append(_pair(comparison, best[first], best[second], quantity))
         order = [_where(comparison) for comparison in self.comparisons]
-        return sorted(made, key=lambda pair: order.index(pair.where))
+        return sorted(pairs, key=lambda pair: order.index(pair.where))
 
     def shared(self) -> list[tuple[Comparison, Quantity]]:
         """The data sets on which every method has runs."""
         return self._tables({*self.methods})
 
     def _tables(self, methods: set[str]) -> list[tuple[Comparison, Quantity]]:
-        """The data sets on which all of `methods` have runs, each once.
+        """The data sets on which all of `methods` have runs, without duplicates.
 
-        A table of one split is left out if a table of several splits has these methods, too.
+        A table of one split is left out if a table of several splits also has these methods.
         """
-        every = zip(self.comparisons, self.quantities, strict=True)
-        compared = [pair for pair in every if methods <= set(pair[0].best_lines)]
-        several = {_data(table) for table, _ in compared if table.problem.n_splits > 1}
+        tables = zip(self.comparisons, self.quantities, strict=True)
+        compared = [pair for pair in tables if methods <= set(pair[0].best_lines)]
+        with_splits = {_data(table) for table, _ in compared if table.problem.n_splits > 1}
         return [
             (table, quantity)
             for table, quantity in compared
-            if table.problem.n_splits > 1 or _data(table) not in several
+            if table.problem.n_splits > 1 or _data(table) not in with_splits
         ]
 
 
 def _data(comparison: Comparison) -> tuple[str, str, str | None]:
-    """What identifies the data of a comparison, whatever its splits are."""
+    """The identity of a comparison's data, which leaves out its splits."""
     problem = comparison.problem
     words = [word for word in (problem.variant or "").split(",") if "split.folds" not in word]
     return problem.dataset, ",".join(words), problem.task
@@ -184,21 +184,21 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
         rows = [{**row, "environment": "", "threads": 0, "jobs": None} for row in rows]
     largest: dict[Any, Comparison] = {}
     for comparison in comparisons(rows, score, splits=True):
-        known = largest.get(comparison.problem)
-        if len(comparison.best_lines) > 1 and (known is None or _size(comparison) > _size(known)):
+        prior = largest.get(comparison.problem)
+        if len(comparison.best_lines) > 1 and (prior is None or _size(comparison) > _size(prior)):
             largest[comparison.problem] = comparison
-    used = list(largest.values())
-    quantities = [comparison.score if metric is None else metric for comparison in used]
-    kept = [i for i, comparison in enumerate(used) if _measured(comparison, quantities[i])]
+    tables = list(largest.values())
+    quantities = [comparison.score if metric is None else metric for comparison in tables]
+    usable = [i for i, comparison in enumerate(tables) if _measured(comparison, quantities[i])]
     chosen: dict[str, int] = {}
-    for i in kept:
-        for line in used[i].lines:
-            count = sum(other.method == line.method for other in used[i].lines)
+    for i in usable:
+        for line in tables[i].lines:
+            count = sum(other.method == line.method for other in tables[i].lines)
             chosen[line.method] = max(count, chosen.get(line.method, 0))
     return Versus(
         methods=list(methods),
-        comparisons=[used[i] for i in kept],
-        quantities=[quantities[i] for i in kept],
+        comparisons=[tables[i] for i in usable],
+        quantities=[quantities[i] for i in usable],
         chosen={method: count for method, count in sorted(chosen.items()) if count > 1},
     )
 
@@ -206,17 +206,17 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
 def sheets(comparison: Versus) -> list[Sheet]:
     """Mean ranks, differences over all data sets, differences on each."""
     pairs = comparison.pairs()
-    over = [pair for pair in pairs if pair.n_splits > 1]
+    across = [pair for pair in pairs if pair.n_splits > 1]
     single = [pair for pair in pairs if pair.n_splits < 2]
     sheets = [_overall(pairs), *([_by_data_set(single)] if single else [])]
-    sheets += [_over_splits(over)] if over else []
+    sheets += [_over_splits(across)] if across else []
     shared = comparison.shared()
     if shared:
         sheets.insert(0, _ranked(comparison.methods, shared))
-    few = {pair.where: pair.n_test for pair in pairs if pair.is_of_few_rows}
+    few_rows = {pair.where: pair.n_test for pair in pairs if pair.is_of_few_rows}
     sheets[-1].notes.extend(
         f"{where}: scores are of {counted(n or 0, 'test row')} alone, no method wins by them."
-        for where, n in few.items()
+        for where, n in few_rows.items()
     )
     for table in comparison.comparisons:
         best = [table.best_lines[m] for m in comparison.methods if m in table.best_lines]
@@ -228,13 +228,13 @@ def sheets(comparison: Versus) -> list[Sheet]:
         if of_seconds(quantity.column) and method in table.best_lines
         for row in table.best_lines[method].ok
     ]
-    if of_days := Days.of(comparison.comparisons).remark(seconds):
-        sheets[-1].notes.append(of_days)
+    if days_remark := Days.of(comparison.comparisons).remark(seconds):
+        sheets[-1].notes.append(days_remark)
     if comparison.chosen:
         counts = ", ".join(f"{method} ({count})" for method, count in comparison.chosen.items())
         sheets[-1].notes.append(
-            f"Of several settings the best on the test set takes part: {counts}; that flatters"
-            " methods with many of them."
+            f"Of methods with several settings the best on the test set takes part: {counts}; this"
+            " favours methods with many settings."
         )
     return sheets
 
@@ -286,9 +286,9 @@ def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]
         difference = critical_difference(len(methods), len(shared))
         if test is not None:
             notes.append(f"Friedman's chi-squared {test[0]:.3g}, p = {test[1]:.2g}.")
-        far = "" if difference < len(methods) - 1 else ", more than these ranks can differ by"
+        remark = "" if difference < len(methods) - 1 else ", more than these ranks can differ by"
         notes.append(
-            f"Nemenyi's critical difference of mean ranks, 5 % level: {difference:.2f}{far}."
+            f"Nemenyi's critical difference of mean ranks, 5 % level: {difference:.2f}{remark}."
         )
     sets = f"{len(shared)} data set{'' if len(shared) == 1 else 's'}"
     header = ["method", "mean rank", _PERCENT, "best on", "failed on"]
@@ -321,8 +321,8 @@ def _overall(pairs: Sequence[PairedScores]) -> Sheet:
     notes += _note_on_few(fewest, "data sets") if fewest > 1 else []
     if any(pair.n_splits > 1 for pair in pairs):
         notes.append(
-            "These intervals take splits of a data set as independent, which they are not; those on"
-            " each data set are corrected for it."
+            "These intervals take splits of a data set as independent, although they share rows;"
+            " intervals on each data set are corrected for it."
         )
     return Sheet("Pairs over all data sets", 2, header, rows, notes)
 
@@ -337,8 +337,8 @@ def _by_data_set(pairs: Sequence[PairedScores]) -> Sheet:
             rows.append([pair.where, names, pair.quantity.header, "0", "", "", "", "", why])
             continue
         estimate = _printed(bootstrap_mean([pair.differences]), pair.quantity)
-        sides = [pair.quantity.text(mean) for mean in pair.means]
-        row = [pair.where, names, pair.quantity.header, str(len(pair.a)), *sides, *estimate]
+        side_means = [pair.quantity.text(mean) for mean in pair.means]
+        row = [pair.where, names, pair.quantity.header, str(len(pair.a)), *side_means, *estimate]
         rows.append([*row, pair.outcome])
     header = ["data set", "pair", "metric", "seeds", "first", "second", "mean", _PERCENT]
     header.append("outcome")
@@ -347,7 +347,7 @@ def _by_data_set(pairs: Sequence[PairedScores]) -> Sheet:
     return Sheet("Pairs on each data set, paired over seeds", 3, header, rows, notes)
 
 
-def _note_on_few(n: int, what: str) -> list[str]:
+def _note_on_few(n: int, unit: str) -> list[str]:
     """A remark on bootstrap intervals of n values if n is small.
 
     The least and the largest value enclose the median with the probability 1 - 2^(1 - n).
@@ -356,7 +356,7 @@ def _note_on_few(n: int, what: str) -> list[str]:
     if max_coverage >= LEVEL:
         return []
     return [
-        f"An interval of {n} {what} covers the true value in {100 * max_coverage:.0f} % at most."
+        f"An interval of {n} {unit} covers the true value in {100 * max_coverage:.0f} % at most."
     ]
 
 
@@ -368,19 +368,19 @@ def _over_splits(pairs: Sequence[PairedScores]) -> Sheet:
         names = f"{pair.first.label} {_sign(pair.quantity)} {pair.second.label}"
         mean, limits = _printed(test.interval, pair.quantity)
         error = "" if pair.quantity.ratio else _printed_error(test.error, pair.quantity)
-        sides = [pair.quantity.text(mean) for mean in pair.means]
+        side_means = [pair.quantity.text(mean) for mean in pair.means]
         texts = (test.p, f"{test.p:.2g}"), (test.t, f"{test.t:+.2f}")
         numbers = ["" if math.isnan(n) else text for n, text in texts]
-        row = [pair.where, names, mean, error, limits, *numbers, str(pair.n_splits), *sides]
+        row = [pair.where, names, mean, error, limits, *numbers, str(pair.n_splits), *side_means]
         rows.append([*row, pair.quantity.header])
-    # What matters most comes first: narrow terminals cut the others off.
+    # The most important columns come first, because narrow terminals cut off the last ones.
     header = ["data set", "pair", "mean", "s.e.", _PERCENT, "p", "t", "splits", "first", "second"]
     header.append("metric")
     note = (
         "s.e. is the standard error of the corrected resampled t (Nadeau and Bengio 2003): the"
         " variance of the mean of J paired differences is (1/J + test rows / training rows) times"
-        " theirs. The value of a split is its mean over seeds. Of ratios, the logarithms"
-        " are tested, and the interval is theirs, transformed back."
+        " the differences' variance. The value of a split is its mean over seeds. Ratios are tested"
+        " by their logarithms, whose interval is transformed back."
     )
     counts = sorted({pair.n_splits for pair in pairs})
     number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -434,23 +434,23 @@ def _sign(quantity: Quantity) -> str:
 
 
 def _in_unit(interval: Interval, quantity: Quantity) -> Interval:
-    """Ratios from their logarithms; differences in the row's unit."""
+    """Turn logarithms into ratios; differences stay in the row's unit."""
     if not quantity.ratio:
         return interval
-    limits = [None if limit is None else math.exp(limit) for limit in (interval.low, interval.high)]
-    return Interval(math.exp(interval.mean), *limits)
+    ends = [None if limit is None else math.exp(limit) for limit in (interval.low, interval.high)]
+    return Interval(math.exp(interval.mean), *ends)
 
 
 def _printed(interval: Interval, quantity: Quantity) -> list[str]:
     """The estimate and its interval as printed."""
-    plain = _in_unit(interval, quantity)
+    in_unit = _in_unit(interval, quantity)
     if quantity.ratio:
-        limits = [] if plain.low is None or plain.high is None else [plain.low, plain.high]
-        words = [f"{value:.3g}" for value in (plain.mean, *limits)]
+        limits = [] if in_unit.low is None or in_unit.high is None else [in_unit.low, in_unit.high]
+        words = [f"{value:.3g}" for value in (in_unit.mean, *limits)]
     else:
         decimals = 4 if quantity.decimals is None else quantity.decimals
-        limits = [] if plain.low is None or plain.high is None else [plain.low, plain.high]
-        words = [f"{value * quantity.factor:+.{decimals}f}" for value in (plain.mean, *limits)]
+        limits = [] if in_unit.low is None or in_unit.high is None else [in_unit.low, in_unit.high]
+        words = [f"{value * quantity.factor:+.{decimals}f}" for value in (in_unit.mean, *limits)]
     return [words[0], f"[{words[1]}, {words[2]}]" if limits else ""]
 
 

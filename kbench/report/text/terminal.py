@@ -1,7 +1,7 @@
-"""Comparisons as aligned text, in colour where a terminal shows it.
+"""Comparisons as aligned text, in colour if the terminal shows colours.
 
-Colour only repeats the text (a star for the best, a status for a failure), so nothing is lost
-without it.
+Colours only repeat what the text says (a star for the best, a status for a failure), so that plain
+text is complete.
 """
 
 import itertools
@@ -28,10 +28,10 @@ from kbench.report.text.notes import legend, notes
 
 _GAP = "  "
 # Minimum number of characters of a column of words in a table that is too wide. Set by hand.
-_LEAST = 12
+_MIN_WORDS = 12
 
-# Names are shortened to 1 / _NAMES of a line before a column is dropped. Set by hand.
-_NAMES = 3
+# Names are shortened to 1 / _NAME_PART of a line before a column is dropped. Set by hand.
+_NAME_PART = 3
 
 # Select Graphic Rendition parameters of ECMA-48.
 _COLOURS = {"title": "1", "best": "1;32", "failed": "31", "dim": "2"}
@@ -40,7 +40,7 @@ Paint = Callable[[str, str], str]
 
 
 def plain(text: str, role: str) -> str:
-    """`text` as it is."""
+    """`text` without colour."""
     return text
 
 
@@ -64,19 +64,18 @@ def terminal(
     settings: int,
     paint: Paint = plain,
 ) -> str:
-    """Aligned tables of at most `width` characters where that is possible.
+    """Aligned tables of at most `width` characters if that is possible.
 
-    Where a table is too wide, swept parameters move to a line below their method; then columns are
-    dropped, those with most empty cells and the least important first, and a line says which; the
-    score stays.
+    If a table is too wide, swept parameters move to a line below their method. After that columns
+    except the score are dropped, first those with most empty cells, and a line names the columns.
     """
     blocks = []
     previous: LearningTask | None = None
     dropped: dict[str, None] = {}
     days = Days.of(comparisons)
     for comparison in comparisons:
-        shown, cut = comparison.shortened(settings)
-        table, settings_below, missing = _fitted(shown, columns, width)
+        shortened, cut = comparison.shortened(settings)
+        table, settings_below, missing = _fitted(shortened, columns, width)
         dropped |= dict.fromkeys(missing)
         lines = []
         if comparison.problem != previous:
@@ -85,29 +84,29 @@ def terminal(
         previous = comparison.problem
         lines += wrapped([describe_machine(comparison.machine, environments)], width, "dim", paint)
         below_line = ["", "", *settings_below]
-        for painted, setting in zip(_aligned(table, paint), below_line, strict=True):
-            lines.append(painted)
+        for text, setting in zip(_aligned(table, paint), below_line, strict=True):
+            lines.append(text)
             lines += [f"  {line}" for line in wrapped([setting], width - 2, "dim", paint) if line]
-        below = notes(comparison, cut, settings, "format=csv has all", days)
-        lines += wrapped(below, width, "dim", paint)
+        remarks = notes(comparison, cut, settings, "format=csv has all", days)
+        lines += wrapped(remarks, width, "dim", paint)
         blocks.append("\n".join(lines))
-    kept = [one for one in columns if one.title not in dropped]
-    marks = legend(comparisons, kept, "* best of its column")
+    columns_left = [column for column in columns if column.title not in dropped]
+    marks = legend(comparisons, columns_left, "* best of its column")
     if dropped:
-        marks += f"; not shown everywhere for want of width: {', '.join(dropped)}"
+        marks += f"; left out of tables that are too wide: {', '.join(dropped)}"
     blocks.append("\n".join(wrapped([marks], width, "dim", paint)))
     return "\n\n".join(blocks) + "\n"
 
 
 def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
-    """Aligned plain tables, each below its name, in pieces where they have groups of columns.
+    """Aligned plain tables, each below its name, in pieces if its columns have groups.
 
-    Where a table is too wide, words that all its lines have move into its name and empty columns
-    go; then the longest words go on below; numbers are cut at the edge at last.
+    If a table is too wide, words of all its lines move into the table's name, and empty columns are
+    dropped. After that the longest words continue below; as the last resort numbers are cut.
     """
     blocks = []
-    spared = (_without_idle_columns(table, width) for table in tables)
-    for sheet in (piece for table in spared for piece in narrowed(table, width)):
+    compact = (_without_idle_columns(table, width) for table in tables)
+    for sheet in (piece for table in compact for piece in narrowed(table, width)):
         table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
         widths = _widths(table, sheet.words, width)
         rule = "-" * min(width, sum(widths) + len(_GAP) * (len(widths) - 1))
@@ -130,39 +129,39 @@ def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
 
 
 def _without_idle_columns(sheet: Sheet, width: int) -> Sheet:
-    """The sheet; if too wide, without empty columns and columns of one word, which its name has."""
+    """The sheet; if too wide, without empty columns, and with words of all lines in its name."""
     columns = list(zip(sheet.header, *sheet.rows, strict=True))
-    taken = sum(max(map(len, column)) + len(_GAP) for column in columns) - len(_GAP)
-    if taken <= width or not sheet.rows or sheet.groups:
+    total_width = sum(max(map(len, column)) + len(_GAP) for column in columns) - len(_GAP)
+    if total_width <= width or not sheet.rows or sheet.groups:
         return sheet
     same = [j for j in range(1, sheet.words) if len({*columns[j][1:]}) == 1]
-    kept = [j for j in range(len(columns)) if j == 0 or (j not in same and any(columns[j][1:]))]
-    header, *rows = (list(row) for row in zip(*(columns[j] for j in kept), strict=True))
+    keep = [j for j in range(len(columns)) if j == 0 or (j not in same and any(columns[j][1:]))]
+    header, *rows = (list(row) for row in zip(*(columns[j] for j in keep), strict=True))
     name = "; ".join([sheet.name, *(f"{columns[j][0]} {columns[j][1]}" for j in same)])
-    words = sum(j < sheet.words for j in kept)
+    words = sum(j < sheet.words for j in keep)
     return replace(sheet, name=name, words=words, header=header, rows=rows)
 
 
 def _widths(table: Sequence[Sequence[str]], words: int, width: int) -> list[int]:
-    """The characters of each column; if a table is too wide, the widest columns of words shrink."""
+    """The width of each column in characters; in wide tables the widest columns of words shrink."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     while sum(widths) + len(_GAP) * (len(widths) - 1) > width:
         widest = max(range(words), key=widths.__getitem__, default=None)
-        if widest is None or widths[widest] <= _LEAST:
+        if widest is None or widths[widest] <= _MIN_WORDS:
             break
         widths[widest] -= 1
     return widths
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Words in lines of at most `width` characters, which end at a blank or an underscore."""
+    """`text` in lines of at most `width` characters, which end at a blank or an underscore."""
     if len(text) <= width:
         return [text]
     return [line.replace("_ ", "_") for line in textwrap.wrap(text.replace("_", "_ "), width)]
 
 
 def wrapped(paragraphs: Iterable[str], width: int, role: str, paint: Paint) -> list[str]:
-    """Lines of at most `width` characters, each painted by itself."""
+    """Painted lines of at most `width` characters."""
     return [
         paint(line, role)
         for text in paragraphs
@@ -175,19 +174,19 @@ def _fitted(
 ) -> tuple[Grid, list[str], list[str]]:
     """The table that fits, the settings below its lines, and the names of dropped columns."""
     table = grid(comparison, columns)
-    below = [""] * len(table.names)
+    settings_below = [""] * len(table.names)
     dropped: list[str] = []
     while (excess := max(map(len, _aligned(table, plain))) - width) > 0:
         if not dropped:
             dropped.append("deviations of costs")
             table = table.without_spreads()
-        elif not any(below) and any(line.setting for line in comparison.lines):
-            below = [line.setting for line in comparison.lines]
+        elif not any(settings_below) and any(line.setting for line in comparison.lines):
+            settings_below = [line.setting for line in comparison.lines]
             table = replace(table, names=[line.name for line in comparison.lines])
-        elif (cut := _cut(table.names, excess, width // _NAMES)) != table.names:
+        elif (cut := _cut(table.names, excess, width // _NAME_PART)) != table.names:
             table = replace(table, names=cut)
         elif len(table.quantities) > 1:
-            # The column with the most empty cells, such as disturbed seconds, or the last one.
+            # Drop the last of the columns with the most empty cells, such as disturbed seconds.
             empty = [
                 sum(not cell.mean for cell in column) for column in zip(*table.cells, strict=True)
             ]
@@ -195,28 +194,28 @@ def _fitted(
             dropped.append(table.quantities[last_kept].title)
             table = table.without(last_kept)
         else:
-            return replace(table, names=_cut(table.names, excess, 1)), below, dropped
-    return table, below, dropped
+            return replace(table, names=_cut(table.names, excess, 1)), settings_below, dropped
+    return table, settings_below, dropped
 
 
 def _cut(names: list[str], excess: int, min_width: int) -> list[str]:
-    """The names, the longest shortened by `excess` characters, but not below `min_width`."""
+    """The names; the longest are shortened by `excess` characters, but not below `min_width`."""
     width = max(max(map(len, names)) - excess, min_width)
     cut = [name if len(name) <= width else name[: width - 1] + "…" for name in names]
     return cut if min_width == 1 or len({*cut}) == len({*names}) else names
 
 
 def _aligned(table: Grid, paint: Paint) -> list[str]:
-    """Header and lines; means are aligned right, deviations are aligned behind them."""
+    """Header and lines; means are aligned right, and deviations follow in a column."""
     columns = [["method", *map(printable, table.names)]]
     for j, quantity in enumerate(table.quantities):
         cells = [row[j] for row in table.cells]
         means = [("*" if cell.best else "") + cell.mean for cell in cells]
-        widest = max(map(len, means))
+        mean_width = max(map(len, means))
         spreads = [f" ± {cell.sd}" if cell.sd else "" for cell in cells]
-        deepest = max(map(len, spreads))
+        sd_width = max(map(len, spreads))
         body = [
-            printable(cell.status) or f"{mean:>{widest}}{sd:<{deepest}}"
+            printable(cell.status) or f"{mean:>{mean_width}}{sd:<{sd_width}}"
             for cell, mean, sd in zip(cells, means, spreads, strict=True)
         ]
         columns.append([quantity.header, *body])
