@@ -1,6 +1,6 @@
-"""The tables, claims and figures of five papers, the printed numbers beside measured ones.
+"""The tables, claims and figures of five papers, with printed numbers beside measured numbers.
 
 Everything about the papers is data: `<paper>.csv` holds the printed numbers, `<paper>.yaml` the
-layout of its tables, `claims.yaml`, `systems.yaml` and `figures.yaml` what else is asked of rows.
-The code knows no method, and of the papers no more than their names.
+layout of its tables; `claims.yaml`, `systems.yaml` and `figures.yaml` hold further questions to
+rows. The code knows no method, and only the names of the papers.
 """

@@ -9,8 +9,7 @@ is the quotient of the costs of two steps, or of phases of each: 5 means that th
 a fifth of the first. A step is one line of rows from the system's experiments, or from any command
 if these have none; cells prefer the same line (`kbench.papers.cells.runs.preference`). A part is a
 gain only if the second step's score is about as good (`_gain`); a star marks other parts, and
-medians leave them out. The last line has the median over data sets; each counts once, with its
-largest number of training rows.
+medians leave them out. The last line has the median over data sets, each with its most rows.
 
 A *budget* is a limit of the cost of predictions, a multiple of the time of a product with a vector.
 A line of the table is a method on a data set, or a method with one of its ingredients left out. For
@@ -124,8 +123,8 @@ def systems() -> tuple[System, ...]:
     """All systems, in the order of the file; `where` selects what their steps have in common."""
     result = []
     for entry in map(dict, load("systems.yaml")):
-        where = selector(run=entry["run"], **entry.pop("where", {}))
-        entry["steps"] = {name: where & selector(**step) for name, step in entry["steps"].items()}
+        common = selector(run=entry["run"], **entry.pop("where", {}))
+        entry["steps"] = {name: common & selector(**step) for name, step in entry["steps"].items()}
         entry["parts"] = {name: CostRatio(*part) for name, part in entry["parts"].items()}
         entry |= {name: quantity(entry[name]) for name in ("cost", "score")}
         result.append(System(**entry))
@@ -363,8 +362,8 @@ def budgets() -> tuple[Budgets, ...]:
     """All budgets, in the order of the file."""
     result = []
     for entry in load("budgets.yaml"):
-        where = selector(run=entry["run"], kernel=paper(entry["paper"]).kernel)
-        lines = {label: where & selector(**step) for label, step in entry["lines"].items()}
+        common = selector(run=entry["run"], kernel=paper(entry["paper"]).kernel)
+        lines = {label: common & selector(**step) for label, step in entry["lines"].items()}
         quantities = {name: quantity(entry[name]) for name in ("cost", "score")}
         result.append(Budgets(**{**entry, **quantities, "lines": lines}))
     return tuple(result)

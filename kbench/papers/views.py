@@ -50,20 +50,20 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     from_papers = [verdict for verdict in verdicts if not verdict.claim.ours]
     if not from_papers:
         return ""
-    wide = ("headline", "printed/measured", "speed-up by code/by idea, median")
-    head = [*map(header, ("paper", *TALLY)), *(header(name, kind="word") for name in wide)]
+    long_headers = ("headline", "printed/measured", "speed-up by code/by idea, median")
+    head = [*map(header, ("paper", *TALLY)), *(header(name, kind="word") for name in long_headers)]
     studies = {sheet.name.partition(":")[0]: (i + 1, sheet) for i, sheet in enumerate(systems)}
     body = []
     for name, group in of_papers(from_papers).items():
         first = next((verdict for verdict in group if verdict.printed is not None), group[0])
-        says = line(first)
+        parts = line(first)
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
         state = ", ".join(filter(None, (str(first.outcome), at_hand(first))))
-        measured = says.measured if first.worst else f"{says.measured} on {says.data}"
+        measured = parts.measured if first.worst else f"{parts.measured} on {parts.data}"
         idea = (
-            f"{says.idea} on {first.idea.worst}" if first.idea and first.idea.worst else says.idea
+            f"{parts.idea} on {first.idea.worst}" if first.idea and first.idea.worst else parts.idea
         )
-        figures = {"printed": says.printed, "measured": measured, "idea alone": idea}
+        figures = {"printed": parts.printed, "measured": measured, "idea alone": idea}
         texts = [f"{kind} {figure}" for kind, figure in figures.items() if figure]
         cells = row_header(words(name)) + "".join(map(cell, tally(group)))
         cells += element("td", headline + element("div", words(state)), class_="long")
@@ -110,7 +110,7 @@ def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
 
 
 def _claim(verdict: Verdict, number: int) -> Item:
-    says, outcome = line(verdict), verdict.outcome
+    texts, outcome = line(verdict), verdict.outcome
     claim, name = verdict.claim, paper(verdict.claim.paper).title
     links = ", ".join(link(layout.number, _address(layout)) for layout in tables_of(claim))
     badge = element("span", words(outcome), class_=f"badge {outcome.badge}".strip())
@@ -119,9 +119,9 @@ def _claim(verdict: Verdict, number: int) -> Item:
     details = element("details", element("summary", words(f"{name}: {claim.says}")) + content)
     cells = row_header(badge, "word")
     cells += element("td", details, class_="long claim", id=claim_id(number))
-    cells += "" if claim.ours else cell(says.printed, "word")
-    cells += cell(says.measured, "long")
-    cells += cell(says.idea, "word") + cell(says.data, "long")
+    cells += "" if claim.ours else cell(texts.printed, "word")
+    cells += cell(texts.measured, "long")
+    cells += cell(texts.idea, "word") + cell(texts.data, "long")
     facets = {
         "paper": [name],
         "set": sorted({share.partition(" (")[0] for share in verdict.shares}),

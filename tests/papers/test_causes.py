@@ -78,9 +78,9 @@ def test_what_is_not_explained_is_counted(reference_report, different):
     unexplained = sum(cause.kind == UNEXPLAINED for _, cause in different)
     assert unexplained
     (note,) = cause_sheet(reference_report.filled).notes
-    assert f"; {unexplained} of them are not explained." in note
+    assert f"; {unexplained} of these are not explained." in note
     for one in reference_report.filled:
-        said = [re.search(r"(\d+) of them are not", line) for line in remarks(one, {})]
+        said = [re.search(r"(\d+) of these are not", line) for line in remarks(one, {})]
         kinds = [of.cause.kind for group in one.groups for of in group.entries if of.cause]
         counts = [int(found[1]) for found in said if found]
         assert counts == ([kinds.count(UNEXPLAINED)] if kinds else [])

@@ -174,8 +174,8 @@ def test_other_matching_lines_are_counted():
     a, b = rbf("svc", 0.9), rbf("svc", 0.8, params='{"C": 32, "gamma": 2, "k": 1, "tol": 0.001}')
     one = cell(runs(a, b), "LIBSVM", "ijcnn1", "accuracy")
     assert one.notes[0] == (
-        "2 series of runs match; this is the one with the newest version of the method, then the"
-        " most seeds, then the newest run"
+        "2 series of runs match; this series has the newest version of the method, then the most"
+        " seeds, then the newest run"
     )
 
 

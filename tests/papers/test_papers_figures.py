@@ -107,7 +107,7 @@ def test_a_curve_of_one_of_several_seeds_says_so(seeds):
     rows = [make_row("norma", 0.85, seed, dataset="a9a") for seed in range(seeds)]
     told = {"samples": ([1.0, 2.0], [10.0, 20.0]), "test_error": ([1.0, 2.0], [0.3, 0.2])}
     said = remarks("dsgd_fig1", runs(*rows, curves={identity(row): told for row in rows}))
-    assert ("a curve is that of the first seed, of up to 3" in said) == (seeds == 3)
+    assert ("a curve shows the first seed, of up to 3" in said) == (seeds == 3)
 
 
 def test_a_line_is_of_one_version_of_the_method():

@@ -1,1 +1,1 @@
-"""Cells of the papers' tables: the runs that fill a cell, its value and notes, and the sheets."""
+"""Cells of the papers' tables: the runs that fill a cell, the cell's value and notes, sheets."""

@@ -1,4 +1,4 @@
-"""Notes on a cell: limits at which runs ended, differences from the paper's data and settings."""
+"""Notes on a cell: limits of ended runs, and differences from the paper's data and settings."""
 
 from typing import NamedTuple
 
@@ -10,12 +10,12 @@ from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.tables import LearningTask, Line, contended
 from kbench.run.results.stopped import without_seconds
 
-# Beginnings of columns that are seconds, or multiples of seconds measured in the same process.
+# Prefixes of columns that hold seconds, or multiples of seconds measured in the same process.
 _TIMED = ("fit_", "predict_", "prediction_cost", "phases.")
 
 
 def ended_as(line: Line) -> str:
-    """The number of ok runs of a line with failed runs; without ok runs, their statuses."""
+    """The number of ok runs of a line with failed runs; without ok runs, the runs' statuses."""
     if line.ok:
         return f"{len(line.ok)} of {len(line.rows)} ok"
     return ", ".join(sorted(line.failures))
@@ -24,7 +24,7 @@ def ended_as(line: Line) -> str:
 def limits(line: Line, lower_bound: float | None = None) -> tuple[str, ...]:
     """The first lines of the messages of failed runs, such as the limit at which they ended.
 
-    lower_bound : Lower bound of the mean seconds of all runs; used if some of them are ok
+    lower_bound : Lower bound of the mean seconds of all runs, which matters if some runs are ok
     """
     messages = dict.fromkeys(
         without_seconds(str(row.get("message") or "").partition("\n")[0])
@@ -41,9 +41,9 @@ def clocks(line: Line, measure: Measure) -> tuple[str, ...]:
     """Notes on the seconds that a measure reads: their clock, and runs that were disturbed."""
     where = _where(line)
     disturbed = sum(map(contended, line.ok))
-    which = f"other processes disturbed {disturbed} of {len(line.ok)} runs"
+    disturbance = f"other processes disturbed {disturbed} of {len(line.ok)} runs"
     if of_wall_seconds(measure.curve):
-        left_out = [f"{where}: {which}, which are left out"] if disturbed else []
+        left_out = [f"{where}: {disturbance}, which are left out"] if disturbed else []
         return f"{where}: wall seconds", *left_out
     if not (of_seconds(measure) and disturbed):
         return ()
@@ -60,7 +60,7 @@ def _where(line: Line) -> str:
 
 
 class Size(NamedTuple):
-    """A size of our data beside the printed one, which is rounded to a multiple of `step`."""
+    """A size of our data beside the printed size, which is rounded to a multiple of `step`."""
 
     name: str
     ours: int | None
@@ -74,24 +74,24 @@ class Size(NamedTuple):
 
 
 def _sizes(cell: CellPlace, problem: LearningTask) -> list[Size]:
-    """The sizes that the paper prints for a data set; its rows may be training rows alone."""
+    """The sizes that the paper prints for a data set; "rows" may mean only training rows."""
     table = cell.table
     n, test = problem.n_train, problem.n_test
     total = None if n is None or test is None else n + test
-    named = {"n_train": (n, "training rows"), "n": (total, "rows")}
-    named["n_features"] = problem.n_features, "features"
+    sizes_of_data = {"n_train": (n, "training rows"), "n": (total, "rows")}
+    sizes_of_data["n_features"] = problem.n_features, "features"
     sizes = []
-    for name, (ours, word) in named.items():
+    for name, (ours, word) in sizes_of_data.items():
         value = printed(table.paper).get((table.sizes, cell.data, "", name))
         if value is not None and value.size is not None:
             size = Size(name, ours, *value.size, word)
-            alone = size._replace(ours=n, word="training rows")
-            sizes.append(alone if size.differs and not alone.differs else size)
+            training = size._replace(ours=n, word="training rows")
+            sizes.append(training if size.differs and not training.differs else size)
     return sizes
 
 
 def differences(cell: CellPlace, match: Match) -> list[str]:
-    """Differences of the data and the runs from the paper's."""
+    """Differences of our data and runs from the paper's."""
     wanted, line, problem = cell.wanted, match.line, match.line.problem
     sizes = _sizes(cell, problem)
     notes = []
@@ -99,16 +99,16 @@ def differences(cell: CellPlace, match: Match) -> list[str]:
         if (size.name, size.word) == ("n", "training rows") and not wanted.methods:
             note = f"the paper counts training rows alone, {size.ours:,} here"
             notes.append(f"{title(problem)}: {note}")
-    if different := [size for size in sizes if size.differs]:
-        ours = ", ".join(f"{size.ours:,} {size.word}" for size in different)
-        theirs = ", ".join(f"{size.printed:,.0f}" for size in different)
+    if differing := [size for size in sizes if size.differs]:
+        ours = ", ".join(f"{size.ours:,} {size.word}" for size in differing)
+        printed_sizes = ", ".join(f"{size.printed:,.0f}" for size in differing)
         settings = ", ".join(
             f"{name}={value:g} (paper: {wanted.all_params[name]:.3g})"
             for name, value in match.choice.params.items()
             if name in wanted.all_params
         )
         with_ = f", with {settings}" if settings else ""
-        notes.append(f"{title(problem)} has {ours}{with_}; the paper's {cell.data} {theirs}")
+        notes.append(f"{title(problem)} has {ours}{with_}; the paper's {cell.data} {printed_sizes}")
     if not sizes and problem.n_train is not None:
         notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
     if line.failures:
@@ -122,14 +122,14 @@ def differences(cell: CellPlace, match: Match) -> list[str]:
         notes.append("stopped before convergence")
     if match.others:
         notes.append(
-            f"{match.others + 1} series of runs match; this is the one with the newest version of"
-            " the method, then the most seeds, then the newest run"
+            f"{match.others + 1} series of runs match; this series has the newest version of the"
+            " method, then the most seeds, then the newest run"
         )
     return notes
 
 
 def share_of_rows(cell: CellPlace, match: Match) -> float | None:
-    """Our training rows over the paper's, or all our rows over all of the paper's.
+    """Our training rows divided by the paper's, or all our rows divided by all of the paper's.
 
     None if the paper prints neither number, or the same number.
     """

@@ -199,8 +199,8 @@ def _printed_cells(form: Filled) -> list[Entry]:
 
 def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
     units = {entry.printed.unit for entry in entries if entry.printed} - {"", "order", *SECONDS_IN}
-    named = measure.label == "seconds"
-    unit = f", {units.pop()}" if len(units) == 1 and not named else ""
+    names_unit = measure.label == "seconds"
+    unit = f", {units.pop()}" if len(units) == 1 and not names_unit else ""
     return f"{column} {measure.label}".strip() + unit
 
 
@@ -346,7 +346,7 @@ def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Ent
 
 
 def _sum(addends: Sequence[Entry]) -> Entry:
-    """The sum of cells of the same runs, if all of them have a value."""
+    """The sum of cells of the same runs, if all cells have a value."""
     numbers = [addend.printed.number for addend in addends if addend.printed]
     printed = [number for number in numbers if number is not None]
     in_paper = None

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from kbench.report.comparisons.tables import Line, Row, contended, mean_sd, measured
 from kbench.run.results.stopped import least_fit_s, trained
 
-# Name of the curve whose values are its own abscissa, for axes of seconds.
+# Name of a curve whose values equal its abscissa, for axes of seconds.
 SECONDS = "seconds"
 
 
 def training_seconds(line: Line) -> list[float]:
     """The training seconds of all ok runs and of runs that were stopped while predicting.
 
-    Empty ("unknown") if a run was stopped while training, or with several threads, because its
-    message has CPU seconds only. Runs that failed otherwise, and runs without seconds, such as
-    disturbed wall seconds, are left out.
+    The list is empty, which means unknown, if a run was stopped while training, or was stopped with
+    several threads, because its message then has only CPU seconds. Runs that failed otherwise, and
+    runs without seconds, such as disturbed wall seconds, are left out.
     """
     stopped = [row for row in line.rows if row["status"] == "timeout"]
     if not all(row["threads"] == 1 and trained(row) for row in stopped):
@@ -25,7 +25,7 @@ def training_seconds(line: Line) -> list[float]:
 
 
 def mean_of(line: Line, name: str) -> tuple[float, float | None] | None:
-    """Mean and deviation of a `column` over the ok seeds; "fit_s" is over `training_seconds`."""
+    """Mean and deviation of a `column` over the ok seeds; "fit_s" uses `training_seconds`."""
     if name == "fit_s":
         return mean_sd(training_seconds(line))
     if line.cut_short(name):
@@ -59,9 +59,9 @@ def column(row: Row, name: str) -> float | None:
 
 
 def phases_of(row: Row) -> Mapping[str, float] | None:
-    """Seconds by phase: CPU seconds of a run on one thread, wall seconds of an undisturbed other.
+    """Seconds by phase: CPU seconds of runs on one thread, wall seconds of other undisturbed runs.
 
-    Empty for a method without phases; None if the phases were not measured in this way.
+    Empty for a method without phases; None if a run lacks these seconds.
     """
     phases: Mapping[str, float] = row["phases"] or {}
     if row["threads"] == 1:

@@ -20,7 +20,7 @@ from kbench.report.comparisons.tables import TimingConditions
 from kbench.report.sheet import Sheet
 
 # States of a cell, the best first: measured on the paper's data, measured on other data, runs that
-# ended without a value, no rows, no data. The last state is that of sizes of data.
+# ended without a value, no rows, no data. The last state is for sizes of data.
 STATES = ("own", "stand_in", "ended", "missing", "absent", "sizes")
 
 

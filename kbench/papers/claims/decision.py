@@ -129,7 +129,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
 
 
 def _apart(cases_by_machine: Sequence[Sequence[Case]]) -> str:
-    """Each term's runs and environments, if every term of a case has runs but on no one machine."""
+    """Sources of each term's runs, if all terms of a case have runs but no machine has all."""
     for cases in zip(*cases_by_machine, strict=True):
         by_term = [
             [term.source for term in same_terms if term.measured is not None]
@@ -148,7 +148,7 @@ def _answers(cases: Sequence[Case]) -> tuple[int, int]:
 
 
 def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
-    """The outcome, and more on the reason of an open one."""
+    """The outcome, and more on the reason if the outcome is open."""
     answered = [case for case in cases if case.figures is not None]
     missing = [term for case in cases for term in case.terms if term.measured is None]
     if not answered:

@@ -1,7 +1,7 @@
-"""The outcomes of a claim, and the reasons why a claim is open: the only table of them.
+"""The only table of the outcomes of a claim, and of the reasons why a claim is open.
 
-Pages with their filter and colours, the terminal, CSV and the table in `docs/papers.md` (a test
-compares them) follow it. A further reason is one more entry.
+Pages with their filter and colours, the terminal and CSV follow this table, and a test compares it
+with the table in `docs/papers.md`. A further reason needs one more entry.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class Outcome:
     """What the rows say of a claim."""
 
     word: str  # {"holds", "does not hold", "open"}
-    means: str  # When a claim has it, for the legend and the docs
-    style: Style  # Its mark in pictures
-    badge: str = ""  # {"good", "bad", ""}: its class in the style sheet of the pages
-    reason: str = ""  # Why it is open
+    means: str  # The condition of the outcome, for the legend and the docs
+    style: Style  # The mark in pictures
+    badge: str = ""  # {"good", "bad", ""}: the class in the style sheet of the pages
+    reason: str = ""  # Why the claim is open
 
     def __str__(self) -> str:
         return f"{self.word}: {self.reason}" if self.reason else self.word

@@ -22,7 +22,7 @@ from kbench.papers.printed.layout import (
     substituted,
 )
 
-# Smallest and largest value that the runs allow; for a measured value, the same number twice.
+# Smallest and largest value that the runs allow; both are equal for a measured value.
 Interval = tuple[float, float]
 
 # The terms of a query: rivals, each as the cells whose values are added.
@@ -34,7 +34,7 @@ _KINDS = ("ratio", "difference", "range", "value")
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound such as `>= 2` on a figure, a lower one, or an upper one such as `<= 2`."""
+    """A lower bound on a figure such as `>= 2`, or an upper bound such as `<= 2`."""
 
     lower: bool
     limit: float
@@ -50,9 +50,9 @@ class Bound:
         return figure >= self.limit if self.lower else figure <= self.limit
 
     def kept_by(self, figures: Interval) -> bool | None:
-        """Whether all figures of an interval keep the bound; None if some do and others do not."""
-        kept = {self.takes(end) for end in figures}
-        return kept.pop() if len(kept) == 1 else None
+        """Whether an interval keeps the bound; None if only a part of the interval does."""
+        answers = {self.takes(end) for end in figures}
+        return answers.pop() if len(answers) == 1 else None
 
     def worst(self, figures: Sequence[float]) -> float:
         return min(figures) if self.lower else max(figures)
@@ -68,11 +68,11 @@ class Claim:
     paper: str
     where: str
     says: str
-    # {"ratio", "difference", "range", "value", ""}: what the query asks for; empty if no query can
-    # answer the claim.
+    # The quantity that the query asks for: "ratio", "difference", "range" or "value"; empty if no
+    # query can answer the claim.
     kind: str = ""
-    # The terms of the query, once for each repetition. A term is a list of rivals, and the best
-    # rival counts; a rival is a list of cells, whose values are added.
+    # The terms of the query for each repetition. A term is a list of rivals, of which the best
+    # counts; a rival is a list of cells, whose values are added.
     cases: Sequence[Terms] = ()
     holds: Bound | None = None
     case: Bound | None = None
@@ -103,11 +103,11 @@ class Claim:
 def combined(
     values: Sequence[Interval | None], how: Callable[[Sequence[float]], float]
 ) -> Interval | None:
-    """The intervals combined at both ends; None if one is not known, or without intervals."""
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    """`how` of the lower and of the upper ends; None if an interval is unknown, or without any."""
+    intervals = [value for value in values if value is not None]
+    if not intervals or len(intervals) < len(values):
         return None
-    lows, highs = zip(*known, strict=True)
+    lows, highs = zip(*intervals, strict=True)
     return how(lows), how(highs)
 
 
@@ -129,32 +129,32 @@ def _claim(
     holds: str | None = None,
     case: str | None = None,
     idea: dict[str, Any] | None = None,
-    **given: Any,
+    **keys: Any,
 ) -> Claim:
     if open:
         if open not in OPEN:
             raise ValueError(f"a claim is open for one of {', '.join(OPEN)}: {says}")
-        return Claim(says=says, open=open, **given)
-    ((kind, terms),) = ((name, value) for name, value in given.items() if name in _KINDS)
-    del given[kind]
-    if holds is None or not given.get("quantity"):
+        return Claim(says=says, open=open, **keys)
+    ((kind, terms),) = ((name, value) for name, value in keys.items() if name in _KINDS)
+    del keys[kind]
+    if holds is None or not keys.get("quantity"):
         raise ValueError(f"a claim has `holds` and `quantity`: {says}")
     if idea is not None:
-        shared: dict[str, Any] = {n: given[n] for n in ("paper", "where", "run") if n in given}
+        shared: dict[str, Any] = {n: keys[n] for n in ("paper", "where", "run") if n in keys}
         shared |= {"says": says, "holds": holds, "case": case, "each": each}
-        given["idea"] = _claim(**shared | idea)
+        keys["idea"] = _claim(**shared | idea)
     cases = [
         [
             [
                 [
-                    _cell(substituted(one, names), given)
-                    for one in (
+                    _cell(substituted(element, names), keys)
+                    for element in (
                         rival["sum"] if isinstance(rival, dict) and "sum" in rival else [rival]
                     )
                 ]
-                for rival in _listed(term)
+                for rival in _as_list(term)
             ]
-            for term in _listed(terms)
+            for term in _as_list(terms)
         ]
         for names in repetitions(each or {})
     ]
@@ -164,43 +164,43 @@ def _claim(
         cases=cases,
         holds=Bound.of(holds),
         case=None if case is None else Bound.of(case),
-        **given,
+        **keys,
     )
     if not all(cell.data and cell.table.run for cell in claim.cells):
         raise ValueError(f"a claim that selects runs itself has `run`: {says}")
     return claim
 
 
-def _listed(spelt: Any) -> list[Any]:
-    return spelt if isinstance(spelt, list) else [spelt]
+def _as_list(entry: Any) -> list[Any]:
+    return entry if isinstance(entry, list) else [entry]
 
 
-def _cell(spelt: Any, claim: Mapping[str, Any]) -> CellPlace:
+def _cell(element: Any, claim: Mapping[str, Any]) -> CellPlace:
     """The cell of a table for an element of a term in the claims file.
 
     If the element selects runs itself, it is the only cell of a table without a name.
     """
-    of_paper = paper(claim["paper"])
-    if isinstance(spelt, str):
-        name, row, column, label = (part.strip() for part in spelt.split("|"))
-        return CellPlace(of_paper.tables[name], row, column, label)
-    keys = dict(spelt)
-    if "cell" in keys:  # of a table, filled by the runs of another row or of other settings
+    layout = paper(claim["paper"])
+    if isinstance(element, str):
+        name, row, column, label = (part.strip() for part in element.split("|"))
+        return CellPlace(layout.tables[name], row, column, label)
+    keys = dict(element)
+    if "cell" in keys:  # a table's cell, filled by runs of another row or of other settings
         place = _cell(keys.pop("cell"), claim)
-        wanted = place.table.rows[keys.pop("row", place.row)] & selector(**keys)
-        rows = {**place.table.rows, place.row: wanted}
+        cell_selector = place.table.rows[keys.pop("row", place.row)] & selector(**keys)
+        rows = {**place.table.rows, place.row: cell_selector}
         return replace(place, table=replace(place.table, rows=rows))
-    asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
+    cell_measure = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
     run = claim.get("run", "")
-    wanted = selector(run=run, **{"kernel": of_paper.kernel} | keys)
+    cell_selector = selector(run=run, **{"kernel": layout.kernel} | keys)
     table = TableLayout(
-        paper=of_paper.name,
+        paper=layout.name,
         name="",
         run=run,
-        rows={"": wanted},
+        rows={"": cell_selector},
         columns={"": Selector()},
-        measures={"": asked},
-        sizes=of_paper.sizes,
+        measures={"": cell_measure},
+        sizes=layout.sizes,
     )
     return CellPlace(table, "", "", "")
 

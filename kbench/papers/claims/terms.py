@@ -1,7 +1,7 @@
 """The terms of a claim: printed and measured values of cells, and the runs behind them.
 
-Every value is an interval; its ends are equal where the value was measured. A stopped run takes at
-least the CPU seconds that its fit had taken; a failed run might have reached any value.
+Every value is an interval, whose ends are equal if the value was measured. A stopped run would take
+at least the CPU seconds that its fit had taken; a failed run might have reached any value.
 """
 
 import math
@@ -18,12 +18,12 @@ from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.tables import LearningTask, Row, TimingConditions, of_seconds
 from kbench.report.statistics.compare import CHANCE_ROWS
 
-# A run that failed might have had any seconds, accuracy or error; none of these is negative.
+# The interval of a failed run, which might have had any seconds, accuracy or error above 0.
 UNKNOWN: Interval = (0.0, math.inf)
 # The largest factor by which seconds of equal runs differed: 46 runs of LDKL and MEKA were repeated
 # a day later on the same idle machine. A smaller factor decides more claims, some of them wrongly.
 NOISE_OF_SECONDS = 1.88
-# The factor by which two values of RMSE or of a kernel error may differ and count as equal.
+# Largest factor by which two values of RMSE or of a kernel error may differ if they count as equal.
 NOISE_OF_ERRORS = 1.0 + MAX_RELATIVE
 
 _TIMES = ("prediction_cost", "prediction_cost_loop")
@@ -38,23 +38,23 @@ class Term:
     measured: Interval | None = None
     sign: int  # 1 if more is better, else -1
     unit: str = ""
-    why: str = ""  # Why there is no value; the name of the data if they are absent
-    absent: bool = False  # Whether there are no data to make the runs with
+    why: str = ""  # Why there is no value; the name of the data set if it is absent
+    absent: bool = False  # Whether the data set for the runs is absent
     data: str = ""  # The data set of the runs
-    source: str = ""  # Their method and environment
-    keys: tuple[str, ...] = ()  # The runs; empty if there are none
-    share: float | None = None  # Our rows over the paper's, where both are known and differ
-    stand_in: bool = False  # Whether the runs are of other data than the paper's
+    source: str = ""  # Method and environment of the runs
+    keys: tuple[str, ...] = ()  # The keys of the runs; empty if there are none
+    share: float | None = None  # Our rows / the paper's rows, if both are known and differ
+    stand_in: bool = False  # Whether the runs used other data than the paper
     unknown: str = ""  # Settings of the runs that the paper does not state
     # Spread of equal runs: the factor by which seconds and errors may differ, and the difference of
-    # accuracies, `CHANCE_ROWS` / test rows or the deviation over seeds, whichever is more.
+    # accuracies, which is the larger of `CHANCE_ROWS` / test rows and the deviation over seeds.
     factor: float = 1.0
     chance: float = 0.0
-    rows: tuple[Row, ...] = ()  # The runs behind seconds, whose days count
+    rows: tuple[Row, ...] = ()  # The runs behind seconds, for remarks on their days
 
 
 def terms_of(terms: Terms, runs: Runs, machine: TimingConditions | None) -> list[Term]:
-    """The terms of one repetition, on the first data set on which all of them have a value."""
+    """The terms of one repetition, on the first data set on which all terms have a value."""
     answers = []
     for choice in terms[0][0][0].choices:
         values = [
@@ -64,7 +64,7 @@ def terms_of(terms: Terms, runs: Runs, machine: TimingConditions | None) -> list
         answers.append([_best(term) for term in values])
         if all(term.measured is not None for term in answers[-1]):
             break
-    # The last answer if it is complete; otherwise the answer with the most values, then rows.
+    # A complete answer is the last; otherwise the answer with most values, then most runs, counts.
     return max(
         answers,
         key=lambda terms: (
@@ -75,10 +75,10 @@ def terms_of(terms: Terms, runs: Runs, machine: TimingConditions | None) -> list
 
 
 def _added(terms: Sequence[Term]) -> Term:
-    """Several cells added up, as one term."""
-    lacking = next((term for term in terms if term.measured is None), terms[0])
+    """The sum of several cells as one term."""
+    template = next((term for term in terms if term.measured is None), terms[0])
     return replace(
-        lacking,
+        template,
         printed=combined([term.printed for term in terms], math.fsum),
         measured=combined([term.measured for term in terms], math.fsum),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
@@ -87,57 +87,57 @@ def _added(terms: Sequence[Term]) -> Term:
 
 
 def _best(terms: Sequence[Term]) -> Term:
-    """The best printed and the best measured value of several cells, as one term."""
+    """The best printed and the best measured value of several cells as one term."""
     best: Callable[[Sequence[float]], float] = max if terms[0].sign > 0 else min
     printed = combined([term.printed for term in terms if term.printed is not None], best)
     without_runs = next((term for term in terms if not term.keys), None)
-    known = {term.measured[0]: term for term in reversed(terms) if term.measured is not None}
-    if without_runs is not None or not known:
+    by_value = {term.measured[0]: term for term in reversed(terms) if term.measured is not None}
+    if without_runs is not None or not by_value:
         return replace(without_runs or terms[0], printed=printed)
     measured = combined([term.measured or UNKNOWN for term in terms], best)
-    return replace(known[best(list(known))], printed=printed, measured=measured)
+    return replace(by_value[best(list(by_value))], printed=printed, measured=measured)
 
 
 def _value(cell: CellPlace, runs: Runs, machine: TimingConditions | None, choice: Choice) -> Term:
     """The term of one cell, on one of the data sets that stand for the paper's."""
-    filled = entry(replace(cell, only=choice), runs, machine)
+    result = entry(replace(cell, only=choice), runs, machine)
     quantity = quantity_of(cell.measure)
     term = Term(printed=None, sign=quantity.sign, unit="%" if quantity.title.endswith("%") else "")
-    if filled.printed is not None:
-        seconds = SECONDS_IN.get(filled.printed.unit)
-        unit = "s" if seconds else filled.printed.unit
-        term = replace(term, printed=_scaled(filled.printed.interval, seconds or 1.0), unit=unit)
-    if filled.match is None:
-        missing = f'no rows: "kbench -m {cell.table.run}"'
-        why = (cell.data or "") if cell.absent else missing
+    if result.printed is not None:
+        seconds = SECONDS_IN.get(result.printed.unit)
+        unit = "s" if seconds else result.printed.unit
+        term = replace(term, printed=_scaled(result.printed.interval, seconds or 1.0), unit=unit)
+    if result.match is None:
+        no_rows = f'no rows: "kbench -m {cell.table.run}"'
+        why = (cell.data or "") if cell.absent else no_rows
         return replace(term, why=why, absent=cell.absent)
-    line = filled.match.line
-    where = title(line.problem)
-    measured = None if filled.lower_bound is None else (filled.lower_bound, math.inf)
-    if filled.value is not None:
-        measured = filled.value, filled.value
-    without = f"{line.method} on {where}: {filled.status or 'no value'}"
+    line = result.match.line
+    data_set = title(line.problem)
+    measured = None if result.lower_bound is None else (result.lower_bound, math.inf)
+    if result.value is not None:
+        measured = result.value, result.value
+    no_value = f"{line.method} on {data_set}: {result.status or 'no value'}"
     stated = stated_settings(cell.table, cell.column, line.method)
     names = ", ".join(name for name in unnamed(stated, line) if name not in cell.wanted.all_params)
     factor, chance = _noise(cell, line.problem)
     return replace(
         term,
-        rows=filled.rows if factor == NOISE_OF_SECONDS else (),
+        rows=result.rows if factor == NOISE_OF_SECONDS else (),
         measured=_scaled(measured, quantity.factor),
-        why=without if filled.value is None else "",
-        data=where,
+        why=no_value if result.value is None else "",
+        data=data_set,
         source=f"{line.method} in environment {line.rows[0]['environment']}",
-        keys=tuple(row["key"] for row in filled.rows),
-        share=filled.share,
-        stand_in=filled.stand_in,
+        keys=tuple(row["key"] for row in result.rows),
+        share=result.share,
+        stand_in=result.stand_in,
         unknown=f"the paper does not state {names} of {line.method}" if names else "",
         factor=factor,
-        chance=max(chance, filled.sd or 0.0) * quantity.factor if chance else 0.0,
+        chance=max(chance, result.sd or 0.0) * quantity.factor if chance else 0.0,
     )
 
 
 def _noise(cell: CellPlace, problem: LearningTask) -> tuple[float, float]:
-    """By how much equal runs may differ in a measure: as a factor, and as a difference."""
+    """The factor and the difference by which equal runs may differ in a measure."""
     measure = cell.measure
     if measure.total:
         table = paper(cell.table.paper).tables[cell.wanted.table or ""]

@@ -1,1 +1,1 @@
-"""Figures of the papers: panels and lines read from the rows, and the charts drawn of them."""
+"""Figures of the papers: panels and lines that are read from rows, and their charts."""

@@ -13,10 +13,10 @@ from kbench.report.comparisons.tables import of_seconds
 
 @dataclass(frozen=True)
 class AxisQuantity:
-    """The quantity of an axis, by the keys of `figures.yaml`; one of the first five is not empty.
+    """The quantity of an axis with the keys of `figures.yaml`; one of the first five has a value.
 
-    `column` may be `phases.x`, the seconds of a phase; `size` is a size of the data. `names` has
-    the numbers at a map's ticks, by the values of the runs.
+    `column` may be `phases.x`, the seconds of a phase; `size` is a size of the data. `names` maps
+    values of the runs to the numbers at a map's ticks.
     """
 
     column: str = ""
@@ -28,22 +28,22 @@ class AxisQuantity:
     names: Mapping[float, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spelt: Any) -> "AxisQuantity":
-        return cls(column=spelt) if isinstance(spelt, str) else cls(**spelt)
+    def of(cls, spec: Any) -> "AxisQuantity":
+        return cls(column=spec) if isinstance(spec, str) else cls(**spec)
 
     @property
     def seconds(self) -> bool:
-        """Whether its values are seconds of whole runs or of their phases."""
+        """Whether the values are seconds of runs or of phases."""
         return of_seconds(self.column)
 
     @property
     def depends_on_machine(self) -> bool:
-        """Whether its values are seconds or memory."""
+        """Whether the values are seconds or memory."""
         return self.seconds or of_wall_seconds(self.curve) or self.column.endswith("_bytes")
 
     @property
     def label(self) -> str:
-        """The title of the axis; `legend.yaml` has those that do not follow from the name."""
+        """The title of the axis; `legend.yaml` has titles that do not follow from the name."""
         name = self.column or self.param or self.curve or self.size or self.count
         column = name.removeprefix("test_")
         if self.title or column in QUANTITIES:
@@ -53,13 +53,13 @@ class AxisQuantity:
 
     @property
     def factor(self) -> float:
-        """Multiplies the values of the runs; a curve `test_x` has the unit of `x`."""
+        """The factor of the runs' values on the axis; a curve `test_x` has the unit of `x`."""
         name = (self.column or self.curve).removeprefix("test_")
         return QUANTITIES[name].factor if name in QUANTITIES else 1.0
 
 
 class PanelLine(NamedTuple):
-    """A line of a panel: which runs it has, its axes, and the parameters `swept` by its points."""
+    """A line of a panel: the selector of its runs, its axes, and parameters `swept` by points."""
 
     wanted: Selector
     x: AxisQuantity
@@ -82,16 +82,16 @@ class Panel:
 
     @property
     def data(self) -> str:
-        """The paper's name of its data set."""
+        """The paper's name of the panel's data set."""
         (name,) = {wanted.data for wanted, *_ in self.lines.values()}
         return name or ""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper, by the keys of `figures.yaml`.
+    """A figure of a paper, with the keys of `figures.yaml`.
 
-    `name` is its address, such as `meka_fig7`, and `title` has the paper's, as `MEKA Figure 7`.
+    `name` is the figure's HTML id, such as `meka_fig7`; `title` is, for example, `MEKA Figure 7`.
     """
 
     name: str
@@ -106,15 +106,15 @@ class Figure:
     exponents: bool = False
     front: bool = False
     printed: str = ""
-    levels: Mapping[str, float] = field(default_factory=dict)  # The paper's value by its data sets
+    levels: Mapping[str, float] = field(default_factory=dict)  # Data set -> the paper's value
 
 
 @cache
 def figures() -> tuple[Figure, ...]:
     """All figures, in the order of the file."""
     return tuple(
-        _figure(name, kernel=paper(spelt["paper"]).kernel, **spelt)
-        for name, spelt in load("figures.yaml").items()
+        _figure(name, kernel=paper(spec["paper"]).kernel, **spec)
+        for name, spec in load("figures.yaml").items()
     )
 
 
@@ -129,27 +129,27 @@ def _figure(
     each: Any = None,
     excess: bool = False,
     sweep: str | Sequence[str] = (),
-    **rest: Any,
+    **figure_keys: Any,
 ) -> Figure:
     panels = []
     for names in repetitions(each or {}):
         keys = {"x": x, "y": y, "kernel": kernel, **substituted(panel, names)}
-        panel_x, panel_y, heading = keys.pop("x"), keys.pop("y"), keys.pop("title")
-        wanted = selector(run=rest["run"], **keys)
+        panel_x, panel_y, title = keys.pop("x"), keys.pop("y"), keys.pop("title")
+        panel_runs = selector(run=figure_keys["run"], **keys)
         panel_lines = {
-            label: _panel_line(wanted, {"x": panel_x, "y": panel_y, "sweep": sweep, **line})
+            label: _panel_line(panel_runs, {"x": panel_x, "y": panel_y, "sweep": sweep, **line})
             for label, line in lines.items()
         }
         panels.append(
-            Panel(heading, panel_lines, AxisQuantity.of(panel_x), AxisQuantity.of(panel_y), excess)
+            Panel(title, panel_lines, AxisQuantity.of(panel_x), AxisQuantity.of(panel_y), excess)
         )
-    return Figure(name=name, panels=panels, **rest)
+    return Figure(name=name, panels=panels, **figure_keys)
 
 
-def _panel_line(wanted: Selector, spelt: Mapping[str, Any]) -> PanelLine:
-    spelt = dict(spelt)
-    x, y = (AxisQuantity.of(spelt.pop(axis)) for axis in "xy")
-    sweep = spelt.pop("sweep")
+def _panel_line(panel_runs: Selector, spec: Mapping[str, Any]) -> PanelLine:
+    spec = dict(spec)
+    x, y = (AxisQuantity.of(spec.pop(axis)) for axis in "xy")
+    sweep = spec.pop("sweep")
     swept = {sweep} if isinstance(sweep, str) else set(sweep)
     swept |= {axis.param for axis in (x, y) if axis.param}
-    return PanelLine(wanted & selector(**spelt), x, y, frozenset(swept))
+    return PanelLine(panel_runs & selector(**spec), x, y, frozenset(swept))

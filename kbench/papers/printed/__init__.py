@@ -1,5 +1,5 @@
-"""What five papers print and state, as data: numbers, layouts, settings, claims, causes.
+"""Printed numbers and statements of five papers as data: layouts, settings, claims, causes.
 
 A paper's numbers are in `<paper>.csv`, the layout of its tables in `<paper>.yaml`; the modules read
-these files and check them. Nothing here reads rows.
+and check these files. No module of this folder reads rows.
 """

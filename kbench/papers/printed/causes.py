@@ -1,8 +1,8 @@
 """Causes of the differences between printed and measured scores, read from `causes.yaml`.
 
-A score differs if an accuracy or an error in per cent is more than half a point from the printed
-one, an error below 2 % more than a quarter of it, or a kernel error, an RMSE, an MAE or a rank more
-than 5 %. The cause of such a cell is the first one in the file that matches its place and its rows;
+A score differs if its distance from the printed score is more than half a point for an accuracy or
+an error in per cent, a quarter of an error below 2 %, or 5 % of a kernel error, an RMSE, an MAE or
+a rank. The cause of such a cell is the first cause in the file that matches its place and its rows;
 tests demand a cause for every cell of the reference rows. A cause of the kind `open` says what is
 known about a difference that is not explained.
 """
@@ -15,12 +15,12 @@ from functools import cache
 from kbench.papers.printed.layout import all_tables, load
 from kbench.report.comparisons.quantities import SCORES, Quantity
 
-# Half a point covers rounding and the spread of seeds; an error below 2 % would then never differ,
-# so a quarter of it is the limit. 5 % covers the spread of kernel errors over seeds. Set by hand.
+# Half a point covers rounding and the spread of seeds; small errors would then never differ, so the
+# limit of errors below 2 % is a quarter; 5 % covers the spread of kernel errors. Set by hand.
 MAX_POINTS, MAX_OF_ERROR, MAX_RELATIVE = 0.5, 0.25, 0.05
 
 UNEXPLAINED = "open"
-# Kind of a cause -> its words, in the order of the sheet.
+# Kind of a cause -> its title, in the order of the sheet.
 KINDS: Mapping[str, str] = load("legend.yaml")["causes"]
 
 # Columns and curves that are scores and are compared by their relative difference.
@@ -31,9 +31,9 @@ Names = tuple[str, str, str, str, str]
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause of a group of differences, by the keys of `causes.yaml`.
+    """A cause of a group of differences, with the keys of `causes.yaml`.
 
-    `sign` is 1 or -1 if only larger or only smaller measured values are explained, else 0.
+    `sign` is 1 or -1 if the cause explains only larger or only smaller measured values, else 0.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Cause:
     sign: int = 0
 
     def explains(self, table: str, names: Names, *, larger: bool) -> bool:
-        """Whether this is the cause if the measured value of a cell is `larger`, or smaller."""
+        """Whether the cause explains a measured value that is `larger`, or else smaller."""
         patterns = self.rows, self.columns, self.quantities, self.data, self.variant
         return (
             table in self.tables
@@ -61,16 +61,16 @@ class Cause:
 def causes() -> tuple[Cause, ...]:
     """All causes, in the order of the file.
 
-    Raises ValueError: a cause has no kind that is known, or names a table that does not exist.
+    Raises ValueError: the kind of a cause, or a table that it names, does not exist.
     """
-    known = {table.id for table in all_tables()}
-    listed = tuple(
+    table_ids = {table.id for table in all_tables()}
+    result = tuple(
         Cause(**cause | {"tables": tuple(cause["tables"])}) for cause in load("causes.yaml")
     )
-    for cause in listed:
-        if cause.kind not in KINDS or not set(cause.tables) <= known:
-            raise ValueError(f"causes.yaml: the kind or a table of this cause: {cause.why}")
-    return listed
+    for cause in result:
+        if cause.kind not in KINDS or not set(cause.tables) <= table_ids:
+            raise ValueError(f"causes.yaml: unknown kind or table of this cause: {cause.why}")
+    return result
 
 
 def is_score(quantity: Quantity) -> bool:
@@ -79,7 +79,7 @@ def is_score(quantity: Quantity) -> bool:
 
 
 def difference(printed: float, value: float, quantity: Quantity) -> float:
-    """A measured score, in the row's unit, less the printed one; 0 if they are close enough."""
+    """A measured score, in the row's unit, minus the printed score; 0 if both are close enough."""
     allowed = MAX_RELATIVE * abs(printed)
     if quantity.title.endswith("%"):
         allowed = MAX_POINTS
@@ -90,18 +90,18 @@ def difference(printed: float, value: float, quantity: Quantity) -> float:
 
 
 def differing(compared: Collection[Cause | None], where: str = "") -> str:
-    """A sentence: how many scores differ, from which threshold on, and how many have no cause."""
+    """A sentence with the number of differing scores, the thresholds, and unexplained scores."""
     causes = [cause for cause in compared if cause is not None]
     unexplained = sum(cause.kind == UNEXPLAINED for cause in causes)
     return (
         f"{len(causes)} of {len(compared)} measured scores differ from the printed ones by more"
         f" than {MAX_POINTS:g} points of accuracy or error, {100 * MAX_OF_ERROR:g} % of an error"
         f" below {MAX_POINTS / MAX_OF_ERROR:g} %, or {100 * MAX_RELATIVE:g} % of any other score"
-        f"{where}; {unexplained} of them are not explained."
+        f"{where}; {unexplained} of these are not explained."
     )
 
 
 def cause_of(table: str, names: Names, *, larger: bool) -> Cause:
     """The first cause of a difference; if none is known, a cause that says so."""
-    known = (cause for cause in causes() if cause.explains(table, names, larger=larger))
-    return next(known, Cause(UNEXPLAINED, "no cause is known", "", (table,)))
+    matching = (cause for cause in causes() if cause.explains(table, names, larger=larger))
+    return next(matching, Cause(UNEXPLAINED, "no cause is known", "", (table,)))

@@ -198,7 +198,7 @@ class CellPlace:
 
     @property
     def choices(self) -> Sequence[Choice]:
-        """The data sets that stand for the paper's; the first available one counts."""
+        """The data sets that stand for the paper's, of which the first available counts."""
         if self.only is not None:
             return (self.only,)
         return paper(self.table.paper).data[self.data] if self.data else ()
@@ -309,7 +309,7 @@ def _table(paper: str, name: str, raw: Mapping[str, Any], data: Mapping[str, Any
     """A table of a paper whose file has the content `raw`."""
     layout = {"sizes": raw["sizes"], "printed": name, "columns": {"": {}}} | raw["tables"][name]
     common = {"kernel": raw["kernel"], **layout.pop("where", {})}
-    where = selector(run=layout.get("run", ""), **common)
+    common_runs = selector(run=layout.get("run", ""), **common)
     row_names = {row for table, row, *_ in printed(paper) if table == name}
     rows = _rows(layout.pop("rows"), data, row_names).items()
     columns = layout.pop("columns").items()
@@ -317,7 +317,7 @@ def _table(paper: str, name: str, raw: Mapping[str, Any], data: Mapping[str, Any
     return TableLayout(
         paper=paper,
         name=name,
-        rows={label: where & spec for label, spec in rows},
+        rows={label: common_runs & spec for label, spec in rows},
         columns={label: selector(**spec) for label, spec in columns},
         measures={label: measure(label, **spec) for label, spec in quantities},
         **layout,
@@ -336,7 +336,7 @@ def _rows(rows: Any, data: Iterable[str], row_names: Container[str]) -> dict[str
 
 
 def _numbers(value: Any) -> Any:
-    """`2^-9` as a number, in lists and mappings too; anything else as it is."""
+    """`2^-9` as a number, also inside lists and mappings; other values are unchanged."""
     if isinstance(value, Mapping):
         return {name: _numbers(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """Numbers that papers print, as data.
 
-A value is identified by its table, row, column and quantity. It has its digits as printed, a unit,
-and a status: `printed` or `read off` (a plot).
+Table, row, column and quantity identify a value. A value has its digits as printed, a unit, and a
+status: `printed` or `read off` (a plot).
 """
 
 import csv
@@ -19,20 +19,20 @@ Place = tuple[str, str, str, str]
 class Printed:
     """One printed value."""
 
-    text: str  # As printed; `-` where the paper has a dash
+    text: str  # The value as printed; `-` if the paper has a dash
     unit: str = ""
     status: str = "printed"  # {"printed", "read off"}
     note: str = ""  # Further information, such as the edition
 
     @property
     def number(self) -> float | None:
-        """The value where it is one; None for a bound such as `>300000`, a dash, words."""
+        """The value as a number; None for a bound such as `>300000`, a dash, or words."""
         return _number(self.text)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The smallest and the largest value that the text allows: both are the number itself; for
-        a bound such as `>300000`, the number and infinity; None for a dash or words."""
+        """The smallest and the largest value that the text allows, which are equal for a number; a
+        bound such as `>300000` has the number and infinity; None for a dash or words."""
         lower = _number(self.text.removeprefix(">"))
         if lower is None:
             return None
@@ -40,7 +40,7 @@ class Printed:
 
     @property
     def size(self) -> tuple[float, float] | None:
-        """A number of rows or features and what it is rounded to: (32000, 1000) for `32K`."""
+        """A number of rows or features and the unit of its rounding: (32000, 1000) for `32K`."""
         unit = {"K": 1e3, "M": 1e6}.get(self.text[-1:], 1.0)
         digits = self.text if unit == 1.0 else self.text[:-1]
         value = _number(digits)

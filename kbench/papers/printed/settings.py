@@ -1,7 +1,7 @@
-"""Settings that the papers state for their methods, and how the rows of a cell differ from them.
+"""Settings that the papers state for their methods, and differences of a cell's rows.
 
-`settings.yaml` has them as parameters of kbench's methods, so that notes follow from the rows. For
-a cell the first entry of the file with its paper, method, table and column counts.
+`settings.yaml` has the settings as parameters of kbench's methods, so that notes follow from the
+rows. The first entry of the file with a cell's paper, method, table and column counts for the cell.
 """
 
 import re
@@ -16,7 +16,7 @@ from kbench.report.comparisons.tables import Line
 
 @dataclass(frozen=True)
 class Stated:
-    """What a paper says about the settings of some methods, by the keys of `settings.yaml`."""
+    """A paper's statements on the settings of some methods, with the keys of `settings.yaml`."""
 
     paper: str
     methods: tuple[str, ...]
@@ -31,7 +31,7 @@ class Stated:
 
     @property
     def sources(self) -> Mapping[str, Mapping[str, Any]]:
-        """The settings by where they come from, in the words of the notes."""
+        """Source of settings, in the words of notes -> the settings."""
         return {
             "paper": self.stated,
             "appendix, unverified": self.recalled,
@@ -46,17 +46,17 @@ def all_stated() -> tuple[Stated, ...]:
     Raises TypeError, ValueError: a key does not exist, or `why` names a parameter that the entry
     does not state.
     """
-    listed = tuple(
+    entries = tuple(
         Stated(**entry | {"methods": tuple(entry["methods"])}) for entry in load("settings.yaml")
     )
-    for entry in listed:
+    for entry in entries:
         if unknown := sorted(set(entry.why).difference(*entry.sources.values())):
             raise ValueError(f"settings.yaml: {entry.methods[0]} does not state {unknown[0]}")
-    return listed
+    return entries
 
 
 def stated_settings(table: TableLayout, column: str, method: str) -> Stated | None:
-    """What a paper says about a method in a column of a table; None if nothing is recorded."""
+    """A paper's statements on a method in a column of a table; None if nothing is recorded."""
     for entry in all_stated():
         if (
             entry.paper == table.paper
@@ -69,9 +69,9 @@ def stated_settings(table: TableLayout, column: str, method: str) -> Stated | No
 
 
 def departures(stated: Stated | None, line: Line) -> list[str]:
-    """Settings of the rows that are not the paper's or that it does not state, with the reason.
+    """Settings of the rows that differ from the paper's, or that it does not state, with reasons.
 
-    A parameter that the rows lack does not count: an older version did not have it yet.
+    Parameters that the rows lack do not count, because an older version did not have them.
     """
     if stated is None:
         return []
@@ -82,11 +82,11 @@ def departures(stated: Stated | None, line: Line) -> list[str]:
         for name, value in settings.items():
             accepted = value if isinstance(value, list) else [value]
             if name in actual and actual[name] not in accepted:
-                papers = " or ".join(map(_spelt, accepted))
+                papers = " or ".join(map(_text, accepted))
                 why = stated.why.get(name, "no reason is given")
-                texts.append(f"{name} {_spelt(actual[name])} ({source}: {papers}) - {why}")
+                texts.append(f"{name} {_text(actual[name])} ({source}: {papers}) - {why}")
     texts += [
-        f"{name} {_spelt(actual[name])} (the paper states none) - {stated.unnamed[name]}"
+        f"{name} {_text(actual[name])} (the paper states none) - {stated.unnamed[name]}"
         for name in unnamed(stated, line)
     ]
     return texts + ([stated.always] if stated.always else [])
@@ -97,5 +97,5 @@ def unnamed(stated: Stated | None, line: Line) -> list[str]:
     return [name for name in stated.unnamed if name in line.params] if stated is not None else []
 
 
-def _spelt(value: Any) -> str:
+def _text(value: Any) -> str:
     return "unset" if value is None else f"{value}"
