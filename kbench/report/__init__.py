@@ -121,7 +121,7 @@ def make_report(
         Columns to show beside the ranking score instead of the costs. CSV has all columns.
     settings : int
         Number of parameter settings of a method that a table shows: the best by the leading score.
-        The table states how many there are. CSV, JSON and HTML have all of them.
+        The table states the number of all settings, which CSV, JSON and HTML have.
     reference : bool
         Whether the rows that came with kbench take part.
     trials : bool
@@ -251,12 +251,12 @@ def make_comparison(
 ) -> str:
     """Comparison of methods: mean ranks, and differences of every pair over seeds and splits.
 
-    It takes the parameters of `make_report`. CSV holds the pairs on each data set and no ranks.
+    Parameters are as in `make_report`. CSV holds the pairs on each data set, without ranks.
 
     Raises
     ------
     ConfigError
-        There are fewer than two methods, or no two of them have a common data set; or as in
+        There are fewer than two methods, or no two methods have a common data set; or as in
         `make_report`.
     """
     if format not in COMPARE_FORMATS:

@@ -10,12 +10,12 @@ from typing import Any
 from kbench.errors import ConfigError, UnavailableError
 from kbench.run.results.rows import schema
 
-# The experiment that holds the runs, and the tag that tells which row a run is made of.
+# The experiment that holds the runs, and the tag that identifies the row of a run.
 EXPERIMENT = "kbench"
 ROW_TAG = "kbench.row"
-# Longest value of a parameter that every MLflow server takes, in characters.
-_LONGEST_PARAMETER = 500
-# What the row says of the run itself and not of its outcome; these become tags.
+# Largest number of characters of a parameter's value that every MLflow server accepts.
+_MAX_PARAMETER = 500
+# Columns that describe a run but not its outcome, and become tags.
 _TAGS = (
     *("method", "dataset", "variant", "task", "status", "message", "preset", "tuned"),
     *("environment", "kbench_version", "commit", "data_sha256", "command"),
@@ -27,7 +27,7 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
     """Write each row as one finished run of the experiment `kbench`.
 
     rows : iterable of mappings
-        As `kbench.report.comparisons.reading.records` returns them. Failed rows become failed runs.
+        Rows of `kbench.report.comparisons.reading.records`. Failed rows become failed runs.
     store : MLflow's tracking URI, such as ``sqlite:///mlflow.db`` or ``http://host:5000``; a folder
         without a scheme is a store of files.
 
@@ -45,7 +45,7 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
             "format=mlflow needs MLflow: pip install 'kbench[mlflow]'"
         ) from error
     if "://" not in store:
-        # Since version 3 MLflow refuses stores of files unless this says that they are meant.
+        # Since version 3 MLflow refuses stores of files unless this variable allows them.
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     for name in ("alembic", "mlflow.store.db.utils"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -53,29 +53,29 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
         client = MlflowClient(tracking_uri=store)
         existing = client.get_experiment_by_name(EXPERIMENT)
         experiment = existing.experiment_id if existing else client.create_experiment(EXPERIMENT)
-        present = _present(client, experiment)
+        present = _row_identities(client, experiment)
     except MlflowException as error:
         raise ConfigError(f"out={store}: {str(error).splitlines()[0]}") from error
     kinds = {field.name: str(field.type) for field in schema() if field.name not in _NOT_METRICS}
     metrics = [name for name, kind in kinds.items() if kind in ("double", "int64")]
     written = skipped = 0
     for row in rows:
-        began = int(row["started_at"].timestamp() * 1000)
-        identity = f"{row['key']} {row['environment']} {row['threads']} {began}"
+        begin_ms = int(row["started_at"].timestamp() * 1000)
+        identity = f"{row['key']} {row['environment']} {row['threads']} {begin_ms}"
         if identity in present:
             skipped += 1
             continue
         tags = {ROW_TAG: identity}
         tags |= {name: str(row[name]) for name in _TAGS if row[name] is not None}
         name = f"{row['method']} {row['dataset']} seed {row['seed']}"
-        run = client.create_run(experiment, start_time=began, run_name=name)
-        # MLflow's names have no colon on Windows.
+        run = client.create_run(experiment, start_time=begin_ms, run_name=name)
+        # MLflow allows no colon in names on Windows.
         added = {name.replace(":", "/"): v for name, v in (row["scores"] or {}).items()}
         values = added | {column: row[column] for column in metrics}
         client.log_batch(
             run.info.run_id,
             [
-                Metric(column, float(value), began, 0)
+                Metric(column, float(value), begin_ms, 0)
                 for column, value in values.items()
                 if value is not None and math.isfinite(value)
             ],
@@ -85,14 +85,14 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
         seconds = sum(values.get(column, 0.0) for column in ("load_s", "warmup_s", "fit_wall_s"))
         status = RunStatus.FINISHED if row["status"] == "ok" else RunStatus.FAILED
         client.set_terminated(
-            run.info.run_id, RunStatus.to_string(status), began + round(1000 * seconds)
+            run.info.run_id, RunStatus.to_string(status), begin_ms + round(1000 * seconds)
         )
         written += 1
     return written, skipped
 
 
-def _present(client: Any, experiment: str) -> set[str]:
-    """The rows whose runs the store has, page by page."""
+def _row_identities(client: Any, experiment: str) -> set[str]:
+    """The identities of the rows whose runs the store has; requests return pages of runs."""
     rows: set[str] = set()
     token = None
     while True:
@@ -104,11 +104,11 @@ def _present(client: Any, experiment: str) -> set[str]:
 
 
 def _parameters(row: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters of the method and the seed, as MLflow stores them: short texts."""
+    """The parameters of the method and the seed as short texts, which MLflow stores."""
     parameters = json.loads(row["params"]) if row["params"] else {}
     texts = {
         key: value if isinstance(value, str) else json.dumps(value)
         for key, value in parameters.items()
     }
     texts["seed"] = str(row["seed"])
-    return {key: text[:_LONGEST_PARAMETER] for key, text in texts.items()}
+    return {key: text[:_MAX_PARAMETER] for key, text in texts.items()}

@@ -5,9 +5,9 @@ A package registers a `Plugin` as an entry point of the group `kbench.reports`:
     [project.entry-points."kbench.reports"]
     papers = "kbench.papers.report:PLUGIN"
 
-`kbench report papers` then prints what `Plugin.make` returns, and `kbench report pages` adds the
-lists of `Plugin.read` to the page and the files of its `write` to the folder. `kbench.papers` is
-such a plug-in; nothing in `kbench.report` imports it.
+`kbench report papers` then prints the text of `Plugin.make`, and `kbench report pages` adds lists
+to the page and files to the folder, which `Plugin.read` provides. `kbench.papers` is such a
+plug-in; nothing in `kbench.report` imports `kbench.papers`.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Plugin:
     ----------
     formats : Values of `format=` that `make` takes
     make : `make(folder, *, tables, format, out, reference, colour)` returns the text of a report,
-        and also writes it to the file `out` unless that is None. Parameters are as in
+        and also writes the text to the file `out` unless that is None. Parameters are as in
         `kbench.report.make_report`; `tables` are names, or None for all tables.
     read : Makes a `Contribution` from the `Content` of a results folder
     """
@@ -41,13 +41,13 @@ class Plugin:
 
 @cache
 def installed_plugins() -> dict[str, Plugin]:
-    """Word of `kbench report` -> the plug-in of that name, in alphabetical order.
+    """Word of `kbench report` -> the plug-in with that name, in alphabetical order.
 
     Raises ConfigError: an entry point cannot be imported, or is not a `Plugin`.
     """
     from importlib.metadata import entry_points
 
-    loaded = {}
+    plugins = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
             plugin = point.load()
@@ -60,5 +60,5 @@ def installed_plugins() -> dict[str, Plugin]:
                 f"entry point {point.name!r} of group {GROUP} names {point.value!r}, which is "
                 f"{plugin!r}; it should be a kbench.report.plugins.Plugin"
             )
-        loaded[point.name] = plugin
-    return loaded
+        plugins[point.name] = plugin
+    return plugins

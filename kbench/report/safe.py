@@ -1,4 +1,4 @@
-"""Text from rows made harmless before a terminal, a spreadsheet or a viewer interprets it.
+"""Functions that make text from rows harmless to terminals, spreadsheets and viewers.
 
 Rows are data that people exchange, so every name, message and status in them may be hostile. Each
 writer passes such text through the function for its format: `printable` for terminals, `markdown`,
@@ -17,8 +17,8 @@ _MARKDOWN = re.compile(r"([\\|*_<>`\[\]!&#~$])")
 def printable(text: str, keep: str = "") -> str:
     """`text` with every control or format character written as its code, such as `\\x1b`.
 
-    Among these are escape sequences and characters that reorder or hide text. White space of any
-    kind becomes a space; the characters of `keep` stay as they are.
+    Escape sequences and characters that reorder or hide text are among these characters. White
+    space of any kind becomes a space; characters in `keep` stay unchanged.
     """
     if text.isprintable():
         return text
@@ -33,11 +33,11 @@ def _visible(character: str) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """`value` such that no spreadsheet takes it for a formula.
+    """`value` in a form that spreadsheets do not read as a formula.
 
-    Text that begins with `= + - @` (or with white space before them) gets an apostrophe in front,
-    which spreadsheets read as "this is text". Numbers stay numbers, also as text, and so does the
-    lone dash with which papers mark an empty cell.
+    Text that begins with `= + - @`, perhaps after white space, gets an apostrophe in front, by
+    which spreadsheets recognise text. Numbers, also as text, and a lone dash, with which papers
+    mark an empty cell, stay unchanged.
     """
     if not isinstance(value, str):
         return value
@@ -49,5 +49,5 @@ def csv_cell(value: Any) -> Any:
 
 
 def markdown(text: str) -> str:
-    """`text` with every character that Markdown would interpret taken literally, on one line."""
+    """`text` on one line, with a backslash before every character that Markdown interprets."""
     return _MARKDOWN.sub(r"\\\1", printable(text))

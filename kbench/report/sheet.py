@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 class Sheet:
     """A table below its name: the first `words` columns hold text, the others numbers.
 
-    `groups` has a name for each column but the first. A format of limited width then cuts the table
-    into pieces, and neighbouring columns with the same name stay together where they fit.
+    `groups` has a name for each column except the first. A format of limited width then cuts the
+    table into pieces, and neighbouring columns with equal group names stay together if they fit.
     """
 
     name: str
@@ -24,31 +24,31 @@ class Sheet:
 def narrowed(sheet: Sheet, width: int) -> list[Sheet]:
     """The sheet in pieces of at most `width` characters, each with its first column.
 
-    The notes stand below the last. A sheet without rows or groups stays whole.
+    The notes stand below the last piece. A sheet without rows or groups stays whole.
     """
     if not sheet.rows or not sheet.groups:
         return [sheet]
     columns = list(zip(sheet.header, *sheet.rows, strict=True))
     first, *widths = [2 + max(map(len, column)) for column in columns]
     parts = pieces(widths, sheet.groups, width - first)
-    made = []
+    result = []
     for number, part in enumerate(parts, start=1):
         name = f"{sheet.name} ({number} of {len(parts)})" if len(parts) > 1 else sheet.name
-        of_part = [columns[0], *(columns[j + 1] for j in part)]
-        header, *rows = map(list, zip(*of_part, strict=True))
-        made.append(Sheet(name, 1, header, rows, sheet.notes if number == len(parts) else []))
-    return made
+        part_columns = [columns[0], *(columns[j + 1] for j in part)]
+        header, *rows = map(list, zip(*part_columns, strict=True))
+        result.append(Sheet(name, 1, header, rows, sheet.notes if number == len(parts) else []))
+    return result
 
 
 def pieces(widths: Sequence[int], groups: Sequence[str], width: int) -> list[list[int]]:
-    """Numbers of the columns of each piece that is at most `width` wide, if no column is wider."""
-    made: list[list[int]] = [[]]
+    """Indices of the columns of each piece; a piece is at most `width` wide, if all columns are."""
+    result: list[list[int]] = [[]]
     for _, group in itertools.groupby(range(len(widths)), key=groups.__getitem__):
         members = list(group)
-        if made[-1] and sum(widths[j] for j in made[-1] + members) > width:
-            made.append([])
+        if result[-1] and sum(widths[j] for j in result[-1] + members) > width:
+            result.append([])
         for j in members:
-            if made[-1] and sum(widths[i] for i in [*made[-1], j]) > width:
-                made.append([])
-            made[-1].append(j)
-    return made
+            if result[-1] and sum(widths[i] for i in [*result[-1], j]) > width:
+                result.append([])
+            result[-1].append(j)
+    return result

@@ -121,7 +121,7 @@ def test_a_frame_is_chosen_from_as_a_folder_is(folder):
         (lambda rows: rows, {"methods": "svc"}, "methods is 'svc', should be a list"),
         (lambda rows: rows, {"x": None}, "x is None, should be the name"),
         (lambda rows: rows, {"y": 1}, "y is 1, should be the name"),
-        (lambda rows: rows, {"y": "rmse"}, "y=rmse: no row has it"),
+        (lambda rows: rows, {"y": "rmse"}, "y=rmse: no row has this column"),
     ],
 )
 def test_rows_that_cannot_be_drawn_are_named(folder, rows, options, said):
@@ -144,7 +144,7 @@ def test_the_command_writes_a_file(folder, suffix, capsys):
         (["x=c"], r"x=c \(nearest: C\): no run has such values"),
         (["x=method.C"], r"\(nearest: C\)"),
         (["y=violatoin"], "nearest: violation"),
-        (["y=rmse"], "y=rmse: no row has it, their task is"),
+        (["y=rmse"], "y=rmse: no row has this column, their task is"),
         (["x=seconds", "y=accuracy"], "x=seconds belongs to curves: write y=violation"),
         (["results_dir=."], "no results in ./ yet"),
         (["out=a.jpg"], "a plot is a file .png, .svg, .pdf"),

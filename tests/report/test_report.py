@@ -280,9 +280,9 @@ def test_filters(report):
 
 def test_what_no_run_has_measured_is_refused(report):
     rows = [make_row("svc", 0.9)]
-    with pytest.raises(ConfigError, match=r"metric=rmse: no row has it, .* accuracy$"):
+    with pytest.raises(ConfigError, match=r"metric=rmse: no row has this column, .* accuracy$"):
         report(*rows, metric="rmse")
-    with pytest.raises(ConfigError, match=r"columns=kernel_error: no row has it"):
+    with pytest.raises(ConfigError, match=r"columns=kernel_error: no row has this column"):
         report(*rows, columns=["fit_s", "kernel_error"])
 
 

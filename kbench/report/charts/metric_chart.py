@@ -8,9 +8,9 @@ import numpy as np
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot, document
 
-# Maximum numbers of features and directions that are shown. Set by hand.
-_FEATURES, _DIRECTIONS = 15, 4
-# Heights in units of the view box: of a feature's row, and of the title with the axis. Set by hand.
+# Largest numbers of features and directions in the charts. Set by hand.
+_MAX_FEATURES, _MAX_DIRECTIONS = 15, 4
+# Height of a feature's row, and of title and axis together, in units of the view box. Set by hand.
 _ROW, _FRAME = 20, 90
 
 
@@ -18,9 +18,9 @@ def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
     """Charts of a fitted `LearnedMetric` as an SVG document.
 
     The first chart shows the diagonal of M for standardised features (`feature_importances_`), the
-    second one the eigenvectors of the largest eigenvalues of a full M: each cell is the square of
-    a feature's coefficient, in per cent of the direction. Features are those with the largest
-    diagonal, at most 15; indicators of a column's values are added up.
+    second chart the eigenvectors of the largest eigenvalues of a full M: each cell is the square of
+    a feature's coefficient, in per cent of the direction. The charts have the features with the
+    largest diagonal, at most 15; indicators of a column's values are added up.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
         names = getattr(metric, "feature_names_in_", [f"x{j}" for j in range(len(importances))])
     if len(names) != len(importances):
         raise ValueError(f"{len(names)} names for {len(importances)} features")
-    shown = np.argsort(-importances, kind="stable")[:_FEATURES][::-1]
-    labels = [str(names[j]) for j in shown]
-    charts = [_diagonal(100.0 * importances[shown], labels)]
+    order = np.argsort(-importances, kind="stable")[:_MAX_FEATURES][::-1]
+    labels = [str(names[j]) for j in order]
+    charts = [_diagonal(100.0 * importances[order], labels)]
     if metric.structure_ not in ("diagonal", "warped"):
-        charts.append(_directions(metric, shown, labels))
+        charts.append(_directions(metric, order, labels))
     return document(charts)
 
 
@@ -64,11 +64,11 @@ def _diagonal(percent: np.ndarray, labels: Sequence[str]) -> Chart:
     return plot.chart()
 
 
-def _directions(metric: Any, shown: np.ndarray, labels: Sequence[str]) -> Chart:
+def _directions(metric: Any, order: np.ndarray, labels: Sequence[str]) -> Chart:
     scale = np.where(np.isfinite(metric.scale_), metric.scale_, 0.0)
     squares = (metric.components_ * scale[:, None]) ** 2
     lengths = squares.sum(axis=0)
-    leading = np.argsort(-lengths, kind="stable")[:_DIRECTIONS]
+    leading = np.argsort(-lengths, kind="stable")[:_MAX_DIRECTIONS]
     by_feature = np.zeros((len(metric.feature_importances_), len(leading)))
     np.add.at(by_feature, metric.column_map_.sources, squares[:, leading])
     percent = 100.0 * by_feature / lengths[leading]
@@ -81,6 +81,6 @@ def _directions(metric: Any, shown: np.ndarray, labels: Sequence[str]) -> Chart:
         width=420,
         height=_FRAME + _ROW * len(labels),
     )
-    cells = percent[shown].tolist()
+    cells = percent[order].tolist()
     plot.cells(cells, [[f"{value:.0f}" for value in row] for row in cells])
     return plot.chart()

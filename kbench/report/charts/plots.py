@@ -74,13 +74,13 @@ def figure(
     triples = (
         () if curves is None else zip(curves["curve"], curves["x_name"], curves["key"], strict=True)
     )
-    known = {(name, abscissa) for name, abscissa, key in triples if key in keys}
+    pairs = {(name, abscissa) for name, abscissa, key in triples if key in keys}
     # Two curves with the same abscissa are drawn one against the other.
-    known |= {(b, a) for (a, s), (b, t) in itertools.permutations(known, 2) if s == t and a != b}
+    pairs |= {(b, a) for (a, s), (b, t) in itertools.permutations(pairs, 2) if s == t and a != b}
     params = {name for row in rows for name in json.loads(row["params"] or "{}")}
-    of_curves = (y, x) in known and x not in params
+    of_curves = (y, x) in pairs and x not in params
     added = {name for row in rows for name in row.get(SCORES) or ()}
-    _check_axes(x, y, known, params, added)
+    _check_axes(x, y, pairs, params, added)
     scores = {*QUANTITIES, *added}
     score = None if y is None or of_curves or y not in scores else quantity(y, "y", added)
     tables = comparisons(rows, score, splits=not of_curves)
@@ -137,17 +137,17 @@ def figure(
 
 
 def _check_axes(
-    x: str, y: str | None, known: set[tuple[str, str]], params: set[str], added: set[str]
+    x: str, y: str | None, pairs: set[tuple[str, str]], params: set[str], added: set[str]
 ) -> None:
-    """Refuse axes that no run has; `known` holds pairs of a curve and its abscissa."""
-    names = {*QUANTITIES, *added, *(name for name, _ in known)}
+    """Refuse axes that no run has; `pairs` are of a curve and its abscissa."""
+    names = {*QUANTITIES, *added, *(name for name, _ in pairs)}
     if y is not None and y not in names:
         more = "; metrics=[NAME] adds a score to a run" if not nearest(y, names) else ""
         raise ConfigError(f"y={y}{nearest(y, names)}: no run has such values{more}")
-    abscissae = {abscissa: sorted(n for n, a in known if a == abscissa) for _, abscissa in known}
+    abscissae = {abscissa: sorted(n for n, a in pairs if a == abscissa) for _, abscissa in pairs}
     if x in set(abscissae) - {*params, *QUANTITIES} and y not in abscissae[x]:
         raise ConfigError(f"x={x} belongs to curves: write y={' or y='.join(abscissae[x])}")
-    y_abscissae = sorted(a for n, a in known if n == y)
+    y_abscissae = sorted(a for n, a in pairs if n == y)
     if y_abscissae and y not in {*QUANTITIES, *added} and x not in y_abscissae:
         raise ConfigError(f"y={y} is a curve: write x={' or x='.join(y_abscissae)}")
     if x not in {*QUANTITIES, *params, *abscissae}:
@@ -263,7 +263,7 @@ def _joins_problems(comparison: Comparison, y: str | None) -> bool:
 
 def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str, y: str | None) -> str:
     """A sentence that explains marks, bars and dashes of a figure."""
-    series = [one for _, lines in drawn for one in lines]
+    series = [item for _, lines in drawn for item in lines]
     if all(spread is None for *_, spread in series):
         joins = {_joins_problems(comparison, y) for comparison, _ in drawn}
         dots = "dots: steps of one binary problem of several classes after another"

@@ -1,9 +1,9 @@
-"""Reliability curves: how often a prediction is right against how sure the method is of it.
+"""Reliability curves: the fraction of right predictions against their probability.
 
 Test rows are grouped by the probability of their predicted class, and a curve has a mark for each
-group. Calibrated probabilities lie on the diagonal (Guo, Pleiss, Sun and Weinberger, "On
-Calibration of Modern Neural Networks", ICML 2017). The words of a curve name its expected
-calibration error: the mean distance to the diagonal over all rows.
+group. Marks of calibrated probabilities lie on the diagonal (Guo, Pleiss, Sun and Weinberger, "On
+Calibration of Modern Neural Networks", ICML 2017). Tooltips have the expected calibration error,
+which is the mean distance to the diagonal over all rows.
 """
 
 from collections.abc import Mapping
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Run = tuple[Any, ...]
-# Confidence, fraction of right predictions, and fraction of all rows, of each group of rows.
+# For each group of rows: confidence, fraction of right predictions, and fraction of all rows.
 Groups = list[tuple[float, float, float]]
 
 
 def reliability_curves(curves: "pd.DataFrame") -> dict[Run, Groups]:
-    """The groups of every run that has some; `curves` as `ResultsFolder.read_curves` has them."""
+    """Run -> its groups of rows; `curves` as `ResultsFolder.read_curves` returns them."""
     groups = {}
-    of_groups = curves[curves["x_name"] == RELIABILITY_X]
-    for run, points in of_groups.groupby(list(RUN)):
+    group_curves = curves[curves["x_name"] == RELIABILITY_X]
+    for run, points in group_curves.groupby(list(RUN)):
         right = points[points["curve"] == RELIABILITY]
         rows = points[points["curve"] == RELIABILITY_ROWS]
         groups[run] = list(zip(right["x"], right["value"], rows["value"], strict=True))
@@ -37,35 +37,33 @@ def reliability_curves(curves: "pd.DataFrame") -> dict[Run, Groups]:
 def reliability_chart(
     comparison: Comparison, groups: Mapping[Run, Groups], styles: Mapping[str, Style]
 ) -> Chart | None:
-    """The curve of each method's best setting that has one; None where no method has one."""
-    shown: dict[str, tuple[Line, Groups]] = {}
+    """The curve of each method's best setting with groups; None if no method has groups."""
+    best: dict[str, tuple[Line, Groups]] = {}
     for line in comparison.lines:
         for row in line.ok:
-            of_run = groups.get(tuple(row[name] for name in RUN))
-            if of_run and line.method not in shown:
-                shown[line.method] = line, of_run
-    if not shown:
+            bins = groups.get(tuple(row[name] for name in RUN))
+            if bins and line.method not in best:
+                best[line.method] = line, bins
+    if not best:
         return None
-    lowest_confidence = min(
-        confidence for _, of_run in shown.values() for confidence, _, _ in of_run
-    )
-    lowest = min(right for _, of_run in shown.values() for _, right, _ in of_run)
-    across = Axis.around(
+    lowest_confidence = min(confidence for _, bins in best.values() for confidence, _, _ in bins)
+    lowest = min(right for _, bins in best.values() for _, right, _ in bins)
+    x_axis = Axis.around(
         "probability of the predicted class", [lowest_confidence, 1.0], margin=0.03
     )
-    up = Axis.around(
+    y_axis = Axis.around(
         "fraction of right predictions", [min(lowest_confidence, lowest), 1.0], margin=0.03
     )
     label = "fraction of right predictions against the probability of the predicted class"
     title = "calibration: right predictions by their probability"
-    drawn = Plot(across, up, label=label, title=title, width=450)
-    start = max(across.low, up.low)
-    drawn.line([(start, start), (1.0, 1.0)], kind="guide")
-    for method, (line, of_run) in shown.items():
-        drawn.line([(confidence, right) for confidence, right, _ in of_run], styles[method])
-        error = sum(rows * abs(confidence - right) for confidence, right, rows in of_run)
-        for confidence, right, rows in of_run:
+    plot = Plot(x_axis, y_axis, label=label, title=title, width=450)
+    start = max(x_axis.low, y_axis.low)
+    plot.line([(start, start), (1.0, 1.0)], kind="guide")
+    for method, (line, bins) in best.items():
+        plot.line([(confidence, right) for confidence, right, _ in bins], styles[method])
+        error = sum(rows * abs(confidence - right) for confidence, right, rows in bins)
+        for confidence, right, rows in bins:
             words = f"{line.label}: {right:.3f} right of {100 * rows:.1f} % of the rows"
             words += f", probability {confidence:.3f}; expected calibration error {error:.4f}"
-            drawn.mark(confidence, right, styles[method], words=words)
-    return drawn.chart()
+            plot.mark(confidence, right, styles[method], words=words)
+    return plot.chart()

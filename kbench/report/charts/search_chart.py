@@ -1,7 +1,7 @@
-"""What a self-tuning estimator tried: kernel width, C or ridge, and held-out errors.
+"""Charts of the search of a self-tuning estimator: kernel width, C or ridge, held-out errors.
 
-The points are the values that `kbench.width_search` reports to the trace of the fit, which the
-results folder keeps as curves over seconds.
+The points are the values that `kbench.width_search` reports to the trace of the fit; the results
+folder keeps them as curves over seconds.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 Run = tuple[Any, ...]
 
-# Radii of points measured on the fewest and on the most rows, and of the ring around the choice.
-# Set by hand.
+# Radii of points measured on the fewest and on the most rows, and of the ring around the chosen
+# point, in units of the view box. Set by hand.
 _RADII, _RING = (3.0, 6.5), 10.0
 # Opacities of the point with the highest and with the lowest error. Set by hand.
 _OPACITIES = (0.08, 1.0)
@@ -41,12 +41,12 @@ class Searched(NamedTuple):
 
 
 def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
-    """The search of every run that has one; `curves` as `ResultsFolder.read_curves` has them."""
-    of_choices = curves["curve"].isin(("chosen_C", "chosen_alpha"))
-    runs = curves.loc[of_choices, list(RUN)].drop_duplicates()
+    """Run -> its search; `curves` as `ResultsFolder.read_curves` returns them."""
+    is_choice = curves["curve"].isin(("chosen_C", "chosen_alpha"))
+    runs = curves.loc[is_choice, list(RUN)].drop_duplicates()
     by_run = {}
-    for run, of_run in curves.merge(runs, on=list(RUN)).groupby(list(RUN)):
-        columns = {name: part["value"].tolist() for name, part in of_run.groupby("curve")}
+    for run, run_curves in curves.merge(runs, on=list(RUN)).groupby(list(RUN)):
+        columns = {name: part["value"].tolist() for name, part in run_curves.groupby("curve")}
         penalty = "C" if "chosen_C" in columns else "alpha"
         names = ("gamma", penalty, "validation_error", "n_rows")
         # Rows of earlier versions lack `n_rows` and the ridge of each error.
@@ -61,14 +61,14 @@ def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
 
 
 def search_charts(comparison: Comparison, by_run: Mapping[Run, Searched]) -> list[Chart]:
-    """A chart for each method with a search, of the first run of its best setting."""
-    shown: dict[str, Chart] = {}
+    """A chart for each method with a search, which shows the first run of its best setting."""
+    charts: dict[str, Chart] = {}
     for line in comparison.lines:
         for row in line.ok:
             search = by_run.get(tuple(row[name] for name in RUN))
-            if search is not None and line.method not in shown:
-                shown[line.method] = _chart(line.label, search)
-    return list(shown.values())
+            if search is not None and line.method not in charts:
+                charts[line.method] = _chart(line.label, search)
+    return list(charts.values())
 
 
 def _chart(label: str, search: Searched) -> Chart:
@@ -77,7 +77,7 @@ def _chart(label: str, search: Searched) -> Chart:
     title = (
         f"{label}: held-out errors of the search\na stronger colour is lower, larger saw more rows"
     )
-    drawn = Plot(
+    plot = Plot(
         Axis.around("gamma", gammas, log=True),
         Axis.around(f"{search.penalty} (ring: chosen)", penalties, log=True),
         label=f"held-out error of {label} over gamma and {search.penalty}",
@@ -87,20 +87,20 @@ def _chart(label: str, search: Searched) -> Chart:
     errors = sorted({point.error for point in search.points})
     sizes = sorted({point.n_rows for point in search.points})
     for point in sorted(search.points, key=lambda point: -point.error):
-        better = 1.0 - errors.index(point.error) / max(1, len(errors) - 1)
-        larger = sizes.index(point.n_rows) / max(1, len(sizes) - 1)
+        rank = 1.0 - errors.index(point.error) / max(1, len(errors) - 1)
+        size_rank = sizes.index(point.n_rows) / max(1, len(sizes) - 1)
         words = f"gamma {point.gamma:.4g}, {search.penalty} {point.penalty:.4g}: "
         words += f"error {point.error:.4g} with {point.n_rows:.0f} training rows"
-        opacity = f'fill-opacity="{_interpolate(_OPACITIES, better**2):.2f}"'
-        where = _circle(drawn, point.gamma, point.penalty, _interpolate(_RADII, larger))
-        drawn.add(f'<circle class="cell" {where} {opacity}><title>{words}</title></circle>')
-    drawn.add(f'<circle class="sd c1" {_circle(drawn, *search.chosen, _RING)}/>')
-    return drawn.chart()
+        opacity = f'fill-opacity="{_interpolate(_OPACITIES, rank**2):.2f}"'
+        circle = _circle(plot, point.gamma, point.penalty, _interpolate(_RADII, size_rank))
+        plot.add(f'<circle class="cell" {circle} {opacity}><title>{words}</title></circle>')
+    plot.add(f'<circle class="sd c1" {_circle(plot, *search.chosen, _RING)}/>')
+    return plot.chart()
 
 
 def _circle(plot: Plot, x: float, y: float, radius: float) -> str:
-    across, up = plot.at(x, y)
-    return f'cx="{short(across)}" cy="{short(up)}" r="{short(radius)}"'
+    cx, cy = plot.at(x, y)
+    return f'cx="{short(cx)}" cy="{short(cy)}" r="{short(radius)}"'
 
 
 def _interpolate(ends: tuple[float, float], fraction: float) -> float:

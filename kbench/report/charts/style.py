@@ -1,4 +1,4 @@
-"""One colour and one marker for each method, the same in every chart of a report.
+"""A colour and a marker for each method, which are the same in every chart of a report.
 
 The first seven colours are Paul Tol's "bright" scheme (https://sronpersonalpages.nl/~pault/), which
 readers with any kind of colour vision can tell apart; the others serve charts of more than seven
@@ -9,8 +9,8 @@ or marker.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# For a light and for a dark background; the second is the first, lightened to a contrast of at
-# least 3 (WCAG 2.1, success criterion 1.4.11).
+# Colours for a light and for a dark background. The second colour is the first, lightened to a
+# contrast of at least 3 (WCAG 2.1, success criterion 1.4.11).
 COLOURS = (
     ("#4477aa", "#7aa6d6"),
     ("#c2384f", "#f0808d"),
@@ -48,16 +48,15 @@ class Style:
 
 
 def distinct(groups: Iterable[Iterable[str]]) -> dict[str, Style]:
-    """A style for each name, such that names of one group differ in colour while colours suffice.
+    """A style for each name, such that names of a group differ in colour while colours suffice.
 
-    Names are assigned in the order of the groups, the largest first. A name takes the colour and
-    the marker that are rarest among the names in its groups; of equally rare ones, the one used
-    least so far.
+    Names get styles in the order of the groups, the largest first. A name takes the colour and the
+    marker that are rarest among the names in its groups; ties are decided by the use in all groups.
     """
-    listed = sorted((tuple(dict.fromkeys(group)) for group in groups), key=len, reverse=True)
+    ordered = sorted((tuple(dict.fromkeys(group)) for group in groups), key=len, reverse=True)
     styles: dict[str, Style] = {}
-    for name in dict.fromkeys(name for group in listed for name in group):
-        beside = {other for group in listed if name in group for other in group} & set(styles)
+    for name in dict.fromkeys(name for group in ordered for name in group):
+        beside = {other for group in ordered if name in group for other in group} & set(styles)
         near = [styles[other] for other in sorted(beside)]
         used = list(styles.values())
         styles[name] = Style(
@@ -67,8 +66,8 @@ def distinct(groups: Iterable[Iterable[str]]) -> dict[str, Style]:
     return styles
 
 
-def _rarest(choices: Iterable[int], near: Sequence[int], used: Sequence[int]) -> int:
-    return min(choices, key=lambda choice: (near.count(choice), used.count(choice), choice))
+def _rarest(choices: Iterable[int], near: Sequence[int], assigned: Sequence[int]) -> int:
+    return min(choices, key=lambda choice: (near.count(choice), assigned.count(choice), choice))
 
 
 def styles(methods: Iterable[str]) -> dict[str, Style]:

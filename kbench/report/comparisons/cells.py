@@ -1,4 +1,4 @@
-"""A comparison as a table of rounded texts: columns, units, rounding, the best of each column."""
+"""A comparison as a table of rounded texts, which marks the best of each column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from kbench.report.comparisons.tables import (
 class Cell:
     """A rounded value and its deviation or standard error, or the status if no run is ok.
 
-    `best`: no printed value of the same column is better.
+    `best` means that no printed value of the same column is better.
     """
 
     mean: str = ""
@@ -51,7 +51,7 @@ class Grid:
         return replace(self, cells=cells)
 
     def without(self, index: int) -> "Grid":
-        """The grid without the quantity of an index."""
+        """The grid without the quantity `index`."""
         cells = [row[:index] + row[index + 1 :] for row in self.cells]
         quantities = self.quantities[:index] + self.quantities[index + 1 :]
         return replace(self, quantities=quantities, cells=cells)
@@ -70,8 +70,8 @@ def grid(comparison: Comparison, columns: Sequence[Quantity] = COSTS) -> Grid:
     ]
     quantities = [score, *measured]
     lines = comparison.lines
-    marked = [_mark_best(q, lines, [_cell(q, line) for line in lines]) for q in quantities]
-    cells = [list(row) for row in zip(*marked, strict=True)]
+    by_column = [_mark_best(q, lines, [_cell(q, line) for line in lines]) for q in quantities]
+    cells = [list(row) for row in zip(*by_column, strict=True)]
     for row, line in zip(cells, lines, strict=True):
         if not line.ok:
             row[0] = Cell(status=", ".join(sorted(line.failures)))
@@ -103,13 +103,13 @@ def title(problem: LearningTask) -> str:
 
 
 def in_parallel(machine: TimingConditions) -> str:
-    """`1 thread`, and how many runs there were at a time if there were several."""
-    several = f", {machine.jobs} runs at a time" if machine.jobs and machine.jobs > 1 else ""
-    return f"{counted(machine.threads, 'thread')}{several}"
+    """`1 thread`, and the number of simultaneous runs if it is above 1."""
+    jobs = f", {machine.jobs} runs at a time" if machine.jobs and machine.jobs > 1 else ""
+    return f"{counted(machine.threads, 'thread')}{jobs}"
 
 
 def title_with_splits(problem: LearningTask) -> str:
-    """The title, and the number of splits that means are over if there are several."""
+    """The title, and the number of splits if means are taken over several."""
     return title(problem) + (f", {problem.n_splits} splits" if problem.n_splits > 1 else "")
 
 
@@ -129,7 +129,7 @@ def describe_machine(
 
 
 def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None:
-    """As `Line.mean_sd`; ratios of wall seconds are taken over undisturbed runs alone."""
+    """`Line.mean_sd`, where ratios of wall seconds only use undisturbed runs."""
     if quantity.column.startswith("prediction_cost") and any(map(contended, line.rows)):
         line = replace(line, rows=[row for row in line.rows if not contended(row)])
     return line.mean_sd(quantity.column)
@@ -152,8 +152,8 @@ def _mark_best(quantity: Quantity, lines: list[Line], cells: list[Cell]) -> list
     values = {i: mean[0] for i, mean in enumerate(means) if mean is not None}
     if len(values) < 2 or not quantity.direction:
         return cells
-    pick = max if quantity.direction == "max" else min
-    best = cells[pick(values, key=values.__getitem__)].mean
+    best_of = max if quantity.direction == "max" else min
+    best = cells[best_of(values, key=values.__getitem__)].mean
     return [replace(cell, best=True) if cell.mean == best else cell for cell in cells]
 
 

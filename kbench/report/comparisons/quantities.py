@@ -21,13 +21,13 @@ class Quantity:
 
     column: str  # The row's column
     title: str  # Name and unit, as printed in the header
-    # {"max", "min", ""}: which of two values is better; "" for neither.
+    # Whether the larger or the smaller of two values is better; "" if neither is.
     direction: Literal["max", "min", ""] = "min"
-    factor: float = 1.0  # Multiplies the row's unit to get the header's unit
-    digits: int = 3  # Significant digits
-    # Digits after the point, the same for all values; replaces `digits`.
+    factor: float = 1.0  # Values in the row's unit times `factor` are in the header's unit
+    digits: int = 3  # Number of significant digits
+    # Number of digits after the point, which replaces `digits` if given.
     decimals: int | None = None
-    # Whether two values are compared by their ratio, not by their difference: true of positive
+    # Whether two values are compared by their ratio, not by their difference. Ratios suit positive
     # numbers with a unit, or with a scale that depends on the data.
     ratio: bool = False
 
@@ -41,13 +41,13 @@ class Quantity:
         return 1 if self.direction == "max" else -1
 
     def decimals_of(self, value: float) -> int:
-        """Digits after the point with which `value`, in the row's unit, is printed."""
+        """Number of digits after the point of `value`, which is in the row's unit."""
         if self.decimals is not None:
             return self.decimals
         return decimals_for(value * self.factor, self.digits)
 
     def text(self, value: float, decimals: int | None = None) -> str:
-        """`value`, in the row's unit, in the header's unit and rounded."""
+        """The rounded text, in the header's unit, of `value` in the row's unit."""
         places = self.decimals_of(value) if decimals is None else decimals
         return f"{value * self.factor:.{places}f}"
 
@@ -89,8 +89,7 @@ FURTHER = (
     Quantity("n_parameters", "parameters", decimals=0, ratio=True),
 )
 
-# Seconds that are compared, see `kbench.report.comparisons.tables.measured`; rows have no such
-# column.
+# Compared seconds, which `kbench.report.comparisons.tables.measured` takes from columns of rows.
 SECONDS = (Quantity("fit_s", "fit s", ratio=True), Quantity("predict_s", "predict s", ratio=True))
 
 QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COSTS, *SECONDS)}
@@ -131,12 +130,12 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
 
 
 def leading(task: str | None) -> Quantity:
-    """The score that tables of a task lead with."""
+    """The leading score of tables of a task."""
     return QUANTITIES[METRICS[task if task in METRICS else "binary"][0].name]
 
 
 def decimals_for(value: float, digits: int) -> int:
-    """Digits after the point, at most six, that show `value` with `digits` significant ones."""
+    """Number of digits after the point, at most six, for `digits` significant digits of `value`."""
     if value == 0.0 or not math.isfinite(value):
         return 0
     return min(6, max(0, digits - 1 - math.floor(math.log10(abs(value)))))

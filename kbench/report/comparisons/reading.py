@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-# Number of names up to which a message lists all of them beside a similar one. Set by hand.
-_LISTED = 12
+# Largest number of names that a message lists in addition to a similar name. Set by hand.
+_MAX_LISTED = 12
 
-# What a report says where it leaves out the rows that came with kbench.
+# Hint of reports that leave out the rows that came with kbench.
 REFERENCE_HINT = "reference=true adds the rows that came with kbench"
 
 
@@ -39,7 +39,7 @@ def frame(
     reference: bool,
     trials: bool,
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """The selected rows, of all attempts, in a fixed order; a message for each skipped file."""
+    """The selected rows of all attempts in a fixed order, and a message for each skipped file."""
     require_folder(folder)
     rows = folder.read(reference=reference)
     skipped = [printable(line) for line in folder.warnings]
@@ -56,14 +56,14 @@ def chosen(
     tags: Sequence[str] | None,
     more: str = "",
 ) -> "pd.DataFrame":
-    """The rows with these names; `more` is added to the message if no row has a name."""
+    """The rows with these names; `more` ends the error message if no row has a name."""
     for column, names in (("method", methods), ("dataset", datasets), ("tag", tags)):
         rows = _select(rows, column, names, "" if column == "tag" else more)
     return rows
 
 
-# Columns that every run has; other columns are null where a frame lacks them.
-_NEEDED = (*IDENTITY, "status", "method", "dataset", "seed", "task", "params")
+# Columns that every run has; a frame without other columns gets nulls.
+_REQUIRED = (*IDENTITY, "status", "method", "dataset", "seed", "task", "params")
 
 
 def own_frame(rows: Any) -> "pd.DataFrame":
@@ -78,24 +78,24 @@ def own_frame(rows: Any) -> "pd.DataFrame":
             f"rows is a {type(rows).__name__}, should be a data frame of kbench.read_rows or a "
             "ResultsFolder"
         )
-    if lacking := [name for name in _NEEDED if name not in rows]:
+    if missing := [name for name in _REQUIRED if name not in rows]:
         raise ConfigError(
-            f"rows has no column {lacking[0]!r}; kbench.read_rows makes frames with all of them"
+            f"rows has no column {missing[0]!r}; kbench.read_rows makes frames with all of them"
         )
-    others = [name for name in schema().names if name not in rows]
-    return rows.assign(origin=rows.get("origin", "own"), **dict.fromkeys(others))
+    null_columns = [name for name in schema().names if name not in rows]
+    return rows.assign(origin=rows.get("origin", "own"), **dict.fromkeys(null_columns))
 
 
 def require_measured(rows: "pd.DataFrame", option: str, column: str | None) -> None:
-    """Refuse a column, named by an option, in which all rows are null."""
-    done = rows[rows["status"] == "ok"]
-    if column not in done or done.empty or done[column].notna().any():
+    """Refuse the value `column` of an option if all rows are null in that column."""
+    ok_rows = rows[rows["status"] == "ok"]
+    if column not in ok_rows or ok_rows.empty or ok_rows[column].notna().any():
         return
-    tasks = " or ".join(sorted(done["task"].dropna().unique()))
-    known = [m.name for task in METRICS for m in METRICS[task] if done[m.name].notna().any()]
+    tasks = " or ".join(sorted(ok_rows["task"].dropna().unique()))
+    measured = [m.name for task in METRICS for m in METRICS[task] if ok_rows[m.name].notna().any()]
     raise ConfigError(
-        f"{option}={column}: no row has it, their task is {tasks}; they have "
-        f"{', '.join(dict.fromkeys(known))}"
+        f"{option}={column}: no row has this column, their task is {tasks}; they have "
+        f"{', '.join(dict.fromkeys(measured))}"
     )
 
 
@@ -107,9 +107,9 @@ def added_scores(rows: "pd.DataFrame") -> list[str]:
 
 @dataclass(frozen=True)
 class Content:
-    """What a report takes from a results folder."""
+    """The content of a results folder that reports read."""
 
-    # One for each run, made of its attempts (`combined`); trials of tunings are left out.
+    # A row for each run, combined from its attempts (`combined`), without trials of tunings.
     rows: list[dict[str, Any]]
     curves: "pd.DataFrame"  # As `ResultsFolder.read_curves` returns them
     environments: Mapping[str, Any]  # Description by identifier
@@ -125,20 +125,20 @@ def read_content(folder: "ResultsFolder", *, reference: bool = True) -> Content:
 
 
 def read_rows(results_dir: str | Path = "results", *, reference: bool = False) -> "pd.DataFrame":
-    """The rows of a results folder, one for each run, failed runs too, as a data frame.
+    """The rows of a results folder as a data frame: one for each run, also for failed runs.
 
     Parameters
     ----------
     results_dir : the folder.
-    reference : whether rows that come with kbench are among them, with "reference" in the column
+    reference : whether to add the rows that come with kbench, which have "reference" in the column
         `origin`; a row of the user's own replaces a reference row of the same run.
 
     Returns
     -------
     DataFrame
-        Every column of docs/results.md, also those that rows of an older kbench lack, which are
-        null. Of a run with several attempts it has the medians that reports show; `attempt` is the
-        newest. Sorted by method, data set and seed.
+        The frame has every column of docs/results.md; columns that rows of an older kbench lack are
+        null. A run with several attempts has the medians that reports show, and its newest
+        `attempt`. Rows are sorted by method, data set and seed.
 
     Raises
     ------
@@ -167,29 +167,29 @@ def read_rows(results_dir: str | Path = "results", *, reference: bool = False) -
     for line in folder.warnings:
         warnings.warn(printable(line), stacklevel=2)
     runs = combined(records(rows))
-    resolved = type(rows)(runs, columns=rows.columns).astype(rows.dtypes.to_dict())
-    return resolved.sort_values(["method", "dataset", "seed"], ignore_index=True)
+    runs_frame = type(rows)(runs, columns=rows.columns).astype(rows.dtypes.to_dict())
+    return runs_frame.sort_values(["method", "dataset", "seed"], ignore_index=True)
 
 
 def require_folder(folder: Any) -> None:
-    """Raise a ConfigError unless it is a ResultsFolder; a path is the usual mistake."""
+    """Raise a ConfigError unless `folder` is a ResultsFolder; a path is the usual mistake."""
     if not hasattr(folder, "read_curves"):
         raise ConfigError(
             f"folder is {folder!r}, should be a kbench.run.results.folder.ResultsFolder"
         )
 
 
-def require_names(what: str, names: Any) -> None:
+def require_names(name: str, names: Any) -> None:
     """Raise a ConfigError for one text in place of a list of names."""
     if isinstance(names, str):
-        raise ConfigError(f"{what} is {names!r}, should be a list of names: [{names!r}]")
+        raise ConfigError(f"{name} is {names!r}, should be a list of names: [{names!r}]")
 
 
-def require_count(what: str, value: Any) -> None:
-    """Raise a ConfigError unless the value is a whole number from 1, or None."""
-    good = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    if value is not None and not good:
-        raise ConfigError(f"{what} is {value!r}, should be a whole number from 1")
+def require_count(name: str, value: Any) -> None:
+    """Raise a ConfigError unless the value is None or a whole number of at least 1."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if value is not None and not is_count:
+        raise ConfigError(f"{name} is {value!r}, should be a whole number from 1")
 
 
 def _select(
@@ -202,7 +202,7 @@ def _select(
     for name in names:
         if name not in present:
             hint = nearest(name, present)
-            if not hint or len(present) <= _LISTED:
+            if not hint or len(present) <= _MAX_LISTED:
                 hint += f"; rows have: {', '.join(sorted(present)) or 'none'}"
             raise ConfigError(f"no row has {column} {name!r}{hint}{more}")
     return frame[frame[column].isin(names)]
@@ -210,12 +210,12 @@ def _select(
 
 def records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
     """Rows as dictionaries, with None in place of every missing value."""
-    plain = frame.astype(object)
-    return plain.where(plain.notna(), None).to_dict("records")
+    objects = frame.astype(object)
+    return objects.where(objects.notna(), None).to_dict("records")
 
 
 def run_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """One dictionary for each run, made of its attempts as `combined` says."""
+    """One dictionary for each run, combined from its attempts (`combined`)."""
     return combined(records(frame))
 
 
@@ -225,7 +225,7 @@ def package_text(package: str, name: str) -> str:
 
 
 def delivered(text: str, out: Path | None, messages: Iterable[str]) -> str:
-    """The text of a report, which is also written to a file; messages are logged as warnings."""
+    """The text of a report, also written to `out` if given; messages are logged as warnings."""
     for message in messages:
         _LOG.warning(message)
     if out is not None:

@@ -1,8 +1,8 @@
-"""Runs on several random splits of one data set: how they are found, and the error of their mean.
+"""Runs on several random splits of one data set: their selection, and the error of their mean.
 
-The variant of a row names a split other than the data set's default one, as `split.seed=3` or
-`split.fold=2,split.seed=1`. Splits draw their test sets from the same rows, so their scores are
-correlated, and the variance of the mean is larger than for independent scores.
+The variant of a row names its split, as `split.seed=3` or `split.fold=2,split.seed=1`, unless it is
+the default split of the data set. Splits draw their test sets from the same rows, so their scores
+are correlated, and the variance of the mean is larger than for independent scores.
 """
 
 import math
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 def split_of(variant: str | None) -> tuple[str | None, str]:
-    """A variant without seed and fold of the split, and both as a text; "" is the default split.
+    """A variant without seed and fold of its split, and both as text, "" for the default split.
 
     >>> split_of("raw,split.folds=2,split.fold=1,split.seed=3")
     ('raw,split.folds=2', 'split.fold=1,split.seed=3')
@@ -37,20 +37,20 @@ def over_splits(
     Parameters
     ----------
     rows : sequence of mapping
-    setting : Row -> method and parameters, which tell settings apart
+    setting : Row -> method and parameters, which identify settings
 
     Returns
     -------
     list of mapping, list of mapping
         Rows in the first list have the variant without the split, the split under the key `SPLIT`,
         and the sizes of the split with the most training rows. A row of the default split is in
-        both lists if another setting ran on that split only, so that the two can be compared.
+        both lists if another setting ran only on that split, so that both can be compared.
         Reference rows use the splits that the papers state and are in the second list.
     """
-    named = [split_of(row["variant"]) for row in rows]
+    variants = [split_of(row["variant"]) for row in rows]
     splits: defaultdict[Hashable, set[str]] = defaultdict(set)
     keys: list[tuple[Hashable, Hashable]] = []
-    for row, (variant, split) in zip(rows, named, strict=True):
+    for row, (variant, split) in zip(rows, variants, strict=True):
         problem = (row["dataset"], variant, row["task"], row["data_sha256"])
         machine = (row["environment"], row["threads"], row["jobs"])
         keys.append(((problem, machine), (problem, machine, setting(row), row["origin"])))
@@ -61,49 +61,49 @@ def over_splits(
     ]
     single_places = {
         place
-        for (place, _), several, (_, split) in zip(keys, on_several, named, strict=True)
-        if not (several or split)
+        for (place, _), is_several, (_, split) in zip(keys, on_several, variants, strict=True)
+        if not (is_several or split)
     }
-    over: list[Row] = []
-    single: list[Row] = []
-    for row, (place, _), several, (variant, split) in zip(
-        rows, keys, on_several, named, strict=True
+    split_rows: list[Row] = []
+    default_rows: list[Row] = []
+    for row, (place, _), is_several, (variant, split) in zip(
+        rows, keys, on_several, variants, strict=True
     ):
-        if several:
-            over.append({**row, "variant": variant, SPLIT: split})
-        if not several or (not split and place in single_places):
-            single.append(row)
-    return _equal_sizes(over), single
+        if is_several:
+            split_rows.append({**row, "variant": variant, SPLIT: split})
+        if not is_several or (not split and place in single_places):
+            default_rows.append(row)
+    return _equal_sizes(split_rows), default_rows
 
 
 def _equal_sizes(rows: Sequence[Row]) -> list[Row]:
-    """Rows with the sizes of the largest training set; their own ratio is `test_per_train`."""
+    """Rows with the sizes of the largest training set; `test_per_train` keeps their ratio."""
     largest: dict[Hashable, Row] = {}
     for row in rows:
         problem = (row["dataset"], row["variant"], row["task"], row["data_sha256"])
         if (row["n_train"] or 0) >= (largest.get(problem, row)["n_train"] or 0):
             largest[problem] = row
-    changed: list[Row] = []
+    result: list[Row] = []
     for row in rows:
         sizes = largest[row["dataset"], row["variant"], row["task"], row["data_sha256"]]
         names = ("n_train", "n_test", "n_features", "n_classes")
         ratio = row["n_test"] / row["n_train"] if row["n_train"] and row["n_test"] else None
-        changed.append({**row, **{name: sizes[name] for name in names}, "test_per_train": ratio})
-    return changed
+        result.append({**row, **{name: sizes[name] for name in names}, "test_per_train": ratio})
+    return result
 
 
 def mean_test_per_train(rows: Sequence[Row]) -> float:
     """Mean ratio of test rows to training rows of runs on several splits."""
-    known = [row["test_per_train"] for row in rows if row.get("test_per_train") is not None]
-    return math.fsum(known) / len(known) if known else 0.0
+    ratios = [row["test_per_train"] for row in rows if row.get("test_per_train") is not None]
+    return math.fsum(ratios) / len(ratios) if ratios else 0.0
 
 
 def corrected_error(values: Sequence[float], test_per_train: float) -> float | None:
     """Standard error of the mean of `values`, one for each split; None for fewer than two.
 
-    sqrt((1 / J + n_test / n_train) s^2) for J splits and their sample variance s^2: the corrected
-    resampled variance of Nadeau and Bengio (2003), "Inference for the generalization error",
-    Machine Learning 52, which accounts for training rows that splits have in common.
+    The error is sqrt((1 / J + n_test / n_train) s^2) for J splits and sample variance s^2, from the
+    corrected resampled variance of Nadeau and Bengio (2003), "Inference for the generalization
+    error", Machine Learning 52, which accounts for training rows that splits have in common.
     """
     n = len(values)
     if n < 2:

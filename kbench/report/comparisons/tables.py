@@ -297,7 +297,7 @@ def comparisons(
     """Group rows into comparisons, ordered by data set, variant, size, and machine.
 
     rows : iterable of mapping
-        With every column of the results' schema that is read here, None where null, and `origin`.
+        Rows with `origin` and every column that this module reads, None where the value is null.
     metric : The score to lead with wherever a run has measured it; elsewhere, and without it, the
         first score of the task leads.
     splits : Whether the user's own runs on several random splits of a data set are averaged like

@@ -1,1 +1,1 @@
-"""The web page: its views, the rows behind them, and the HTML, style and script it is made of."""
+"""The web page: its views, the rows behind the views, and the page's HTML, style and script."""

@@ -1,4 +1,4 @@
-"""What reports of other packages add to a page and to its folder."""
+"""Additions of other packages' reports to a page and to its folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from kbench.report.page.site import RowStore, View
 
 @dataclass(frozen=True)
 class Addition:
-    """What a plug-in adds to a page."""
+    """Parts of a page that a plug-in adds."""
 
     summary: str = ""  # A part of the line at the top of the page; may be empty
     front: str = ""  # HTML for the overview; may be empty
-    # Lists before the list of data sets, and behind it.
+    # Lists before the list of data sets, and lists after it.
     views: Sequence[View] = ()
     studies: Sequence[View] = ()
     # Data set -> titles by which the filter `paper` finds it.
@@ -27,9 +27,9 @@ class Contribution(Protocol):
     """The report of a plug-in on the rows of one results folder."""
 
     def addition(self, store: RowStore) -> Addition:
-        """The part of a page; rows behind its cells go into `store`."""
+        """The parts of a page; rows behind their cells are added to `store`."""
         ...
 
     def write(self, where: Path) -> list[Path]:
-        """Write files of other formats to the folder `where`; returns their paths."""
+        """Write files of other formats to the folder `where`, and return their paths."""
         ...

@@ -74,7 +74,7 @@ def data_view(
 ) -> View:
     """The list of problems with their details.
 
-    environments : Description by id, as `ResultsFolder.environments` has them
+    environments : Description by id, as `ResultsFolder.environments` returns them
     columns : Quantities of the tables in addition to the score
     store : Holds the rows behind the lines
     settings : Number of lines of a method that a table shows without "Show all"
@@ -147,7 +147,7 @@ def summary(comparisons: Sequence[Comparison]) -> str:
 
 
 class _Details:
-    """Builder of the details, with the settings that all of them use."""
+    """Builder of the details, with the settings that all details use."""
 
     def __init__(
         self,

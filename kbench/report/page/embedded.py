@@ -7,43 +7,43 @@ from typing import Any
 
 from kbench.report.comparisons.tables import REPEATS, SCORES, Row
 
-# Largest number of characters of all logs of failed runs together: bounds the size of a page with
-# many failures. Set by hand.
-_LOGS = 250_000
+# Largest number of characters of all logs of failed runs together, which bounds the size of a page
+# with many failures. Set by hand.
+_MAX_LOGS = 250_000
 
-# Number of characters that are kept from the end of a log. Set by hand.
-_TAIL = 2000
+# Largest number of characters from the end of a log. Set by hand.
+_MAX_LOG = 2000
 
-# Columns that are mappings of a phase to seconds.
+# Columns that map phases to seconds.
 _PHASES = ("phases", "phases_cpu")
 
-# Significant digits of numbers that are not whole: an accuracy to a thousandth of a point. A
-# further digit makes the page a fiftieth larger. Set by hand.
+# Number of significant digits of numbers that are not whole, which gives accuracies to a thousandth
+# of a point. A further digit makes the page a fiftieth larger. Set by hand.
 _DIGITS = 5
 
-# Significant digits of seconds, bytes and costs, which differ by more than that from run to run.
-# Set by hand.
+# Number of significant digits of seconds, bytes and costs, whose fourth digit differs between equal
+# runs. Set by hand.
 _COST_DIGITS = 3
 _COSTS = ("_s", "_bytes", "prediction_cost", "prediction_cost_loop")
 
-# Characters of a run's key, 64 bits of it: enough to find its row in the Parquet files.
+# Number of characters of a run's key, which hold 64 bits and identify its row in Parquet files.
 _KEY = 16
 
 
 def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
     """Rows as a JSON object of columns.
 
-    `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
-    `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
-    list of indices into `words`, phases an object of columns, each added score a column. Columns
-    without values are left out, floats have five digits, seconds, bytes and costs three, keys are
-    cut to their beginnings and logs of failed runs to their ends.
+    The object is `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few
+    values is `{"of": [value, ...], "at": [index, ...]}`, and of a single value `{"all": value}`;
+    `command` has lists of indices into `words`, phases are an object of columns, and each added
+    score is a column. Columns without values are left out; floats have five digits, seconds, bytes
+    and costs have three; keys are cut to their beginnings and logs of failed runs to their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
-    tail = min(_TAIL, _LOGS // max(failures, 1))
+    tail = min(_MAX_LOG, _MAX_LOGS // max(failures, 1))
     words: dict[str, int] = {}
     columns: dict[str, Any] = {}
-    # Rows of one split have a column that the others lack.
+    # Rows that `over_splits` returns have columns that other rows lack.
     names = dict.fromkeys(name for row in rows for name in row)
     for name in names:
         values = [_plain(name, row, tail) for row in rows]
@@ -77,7 +77,7 @@ def _plain(name: str, row: Row, tail: int) -> Any:
     if name == "key":
         return value[:_KEY]
     if name == "params" and ("NaN" in value or "Infinity" in value):
-        return json.dumps(json.loads(value, parse_constant=str))  # Python's JSON, not the browser's
+        return json.dumps(json.loads(value, parse_constant=str))  # browsers' JSON has no NaN
     if name == "started_at":
         return value.strftime("%Y-%m-%d %H:%M:%S UTC")
     if name in _PHASES:
@@ -91,20 +91,20 @@ def _plain(name: str, row: Row, tail: int) -> Any:
 
 
 def _rounded(value: float, digits: int) -> int | float | str:
-    # JSON knows no NaN and no infinity.
+    # JSON has neither NaN nor infinities.
     if not math.isfinite(value):
         return str(value)
-    short = float(f"{value:.{digits}g}")
-    return int(short) if short.is_integer() else short
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded.is_integer() else rounded
 
 
 def _packed(values: list[Any]) -> Any:
-    """A column with each different value stored once, if that is shorter."""
-    # 1 and True are equal and hash alike, and so are 0 and False.
-    different = {(type(value), value): value for value in values}
-    if len(different) == 1:
+    """A column that stores equal values once, if that is shorter."""
+    # The types are part of the keys, because 1 and True are equal, and so are 0 and False.
+    distinct = {(type(value), value): value for value in values}
+    if len(distinct) == 1:
         return {"all": values[0]}
-    if 2 * len(different) > len(values):
+    if 2 * len(distinct) > len(values):
         return values
-    at = {kind: i for i, kind in enumerate(different)}
-    return {"of": list(different.values()), "at": [at[type(value), value] for value in values]}
+    index_of = {kind: i for i, kind in enumerate(distinct)}
+    return {"of": list(distinct.values()), "at": [index_of[type(value), value] for value in values]}

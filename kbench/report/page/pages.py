@@ -22,17 +22,17 @@ from kbench.report.page.tags import about, element, notes, plain, words
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.days import Days
 
-# What the page shows, and what its words mean.
+# An explanation of what the page shows.
 _ABOUT = (
     "kbench runs experiments with large-scale kernel machines and their rivals, and this page shows"
-    " the runs of a results folder: one method with one setting and seed on one data set each."
+    " the runs of a results folder: each is one method with one setting and seed on one data set."
 )
 
-# How to use the rankings of the overview for data of one's own, and what their numbers mean.
+# Explanations of the overview's rankings: how to use them for other data, and the numbers.
 _RANKED = (
-    "Methods with defaults or with a search on training rows, the best first. Outside a heading's"
-    " range of rows and classes there is no answer, and between two columns of rows both may be"
-    " right: try the methods named first on your own file."
+    "The tables rank methods with defaults or with a search on training rows. They do not say which"
+    " method is best outside a heading's range of rows and classes; between two columns of rows"
+    " either may be right: try the methods named first on your own file."
 )
 _MEANINGS = (
     (
@@ -45,8 +45,8 @@ _MEANINGS = (
         " faster than this."
     ),
     (
-        "metric: whether feature weights are learned, too: of small data only (small, the"
-        " default), of data of any size (auto), never (null)."
+        "metric: whether feature weights are learned, too: only for small data (small, the"
+        " default), for data of any size (auto), or never (null)."
     ),
     (
         "In a terminal “kbench report ranking task=multiclass n=20000 d=30 classes=12” ranks on"
@@ -58,8 +58,8 @@ _MEANINGS = (
     ),
 )
 
-# Number of methods that the overview shows for each task before a button shows all. Set by hand.
-_FIRST = 4
+# Number of methods that the overview shows for each task until a button shows all. Set by hand.
+_SHOWN = 4
 
 
 def page(
@@ -78,14 +78,14 @@ def page(
 
     comparisons : The data sets; may be empty
     environments : Description by id
-    columns : Shown beside the score of a data set
-    settings : Lines of a method that a data set's table shows at first
-    contributions : The reports of plug-ins; their views precede the data sets, their studies follow
-        them.
+    columns : Quantities beside the score of a data set
+    settings : Number of lines of a method that a data set's table shows at first
+    contributions : The reports of plug-ins; their views precede the data sets, and their studies
+        come last
     remarks : Lines at the top of the page, such as files that could not be read
     reliability : As `reliability_curves` returns it
     searched : As `searches` returns it
-    standings : Rankings of the methods, one for each task; they come first
+    standings : Rankings of the methods, one for each task, for the top of the overview
     """
     store = RowStore()
     additions = [contribution.addition(store) for contribution in contributions]
@@ -118,7 +118,7 @@ def page(
         heading="kbench report",
         summary=_ABOUT,
         front=about(" · ".join(summaries))
-        + _questions([_rankings(standings), *(one.front for one in additions), user_rows]),
+        + _questions([_rankings(standings), *(a.front for a in additions), user_rows]),
         views=views,
         rows=store.rows,
         environments=environments,
@@ -129,7 +129,7 @@ def page(
 
 
 def _questions(fronts: Sequence[str]) -> str:
-    """The parts of the overview, and above them links to each by its first heading."""
+    """The parts of the overview below links to the first heading of each part."""
     parts, links = [], []
     for i, front in enumerate(filter(None, fronts)):
         if heading := re.search("<h3>(.*?)</h3>", front):
@@ -137,8 +137,8 @@ def _questions(fronts: Sequence[str]) -> str:
             links.append(element("a", heading[1], href=f"#{id}"))
             front = front.replace(heading[0], element("h3", heading[1], id=id), 1)
         parts.append(front)
-    above = element("p", " · ".join(links), class_="about") if len(links) > 1 else ""
-    return above + "".join(parts)
+    links_line = element("p", " · ".join(links), class_="about") if len(links) > 1 else ""
+    return links_line + "".join(parts)
 
 
 def _has_own(comparison: Comparison) -> bool:
@@ -147,32 +147,32 @@ def _has_own(comparison: Comparison) -> bool:
 
 
 def _rankings(standings: Sequence[Sheet]) -> str:
-    """For each task what to try, the best methods, and how they rank in a fold below."""
+    """For each task the methods to try first, the ranking, and a fold with its notes."""
     if not standings:
         return ""
     meanings = element("summary", "What the numbers mean") + notes(_MEANINGS)
-    shown = about(_RANKED) + element("details", meanings, class_="meanings")
+    html = about(_RANKED) + element("details", meanings, class_="meanings")
     for sheet in standings:
-        first = list(
+        advice = list(
             itertools.takewhile(lambda note: not note.startswith("Data sets"), sheet.notes)
         )
-        rest = sheet.notes[len(first) :]
-        says = element("p", "<br>".join(map(words, first)))
-        folded = element("summary", "Data sets, and how they rank") + notes(rest)
-        shown += element("h3", words(sheet.name)) + says
-        shown += plain(replace(_described(sheet), notes=[]), titled=False, shown=_FIRST)
-        shown += element("details", folded, class_="meanings")
-    return element("h3", "Which model for my data?") + shown
+        remarks = sheet.notes[len(advice) :]
+        advice_html = element("p", "<br>".join(map(words, advice)))
+        folded = element("summary", "Data sets, and how they rank") + notes(remarks)
+        html += element("h3", words(sheet.name)) + advice_html
+        html += plain(replace(_described(sheet), notes=[]), titled=False, shown=_SHOWN)
+        html += element("details", folded, class_="meanings")
+    return element("h3", "Which model for my data?") + html
 
 
 def _described(sheet: Sheet) -> Sheet:
     """A ranking with a second column that describes each method."""
     files = options("method")
-    says = []
+    texts = []
     for name, *_ in sheet.rows:
         file = files.get(name.partition(" ")[0])
-        says.append(str((read_yaml(file).get("meta") or {}).get("about", "")) if file else "")
-    rows = [[row[0], text, *row[1:]] for row, text in zip(sheet.rows, says, strict=True)]
+        texts.append(str((read_yaml(file).get("meta") or {}).get("about", "")) if file else "")
+    rows = [[row[0], text, *row[1:]] for row, text in zip(sheet.rows, texts, strict=True)]
     header = [sheet.header[0], "what it is", *sheet.header[1:]]
     return replace(sheet, words=2, header=header, rows=rows)
 
@@ -180,14 +180,14 @@ def _described(sheet: Sheet) -> Sheet:
 def _variants(comparisons: Sequence[Comparison]) -> str:
     """The meaning of the variants on the page, as an expandable list of terms."""
     meanings = yaml.safe_load(package_text("kbench.report.page", "variants.yaml"))
-    shown = sorted(
+    variants = sorted(
         {comparison.problem.variant for comparison in comparisons if comparison.problem.variant}
     )
-    parts = {part.partition("=")[0] for name in shown for part in name.split(",")}
-    listed = "".join(
+    parts = {part.partition("=")[0] for name in variants for part in name.split(",")}
+    items = "".join(
         f"<dt>{words(name)}</dt><dd>{words(meanings[name])}</dd>"
         for name in sorted(parts)
         if name in meanings
     )
     summary = "<summary>What the variants in parentheses mean</summary>"
-    return f"<details>{summary}<dl>{listed}</dl></details>" if listed else ""
+    return f"<details>{summary}<dl>{items}</dl></details>" if items else ""

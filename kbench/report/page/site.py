@@ -1,11 +1,11 @@
 """A web page with an overview, search and filters, and a detail for each of its items.
 
-The overview is HTML, readable without scripts. Details (tables, charts) and the rows behind them
-are the bundle, one zlib-compressed JSON object in base64, which the script of the page unpacks when
-the first detail is opened: `{"details": {id: HTML}, "rows": columns}`, with the columns of
-`kbench.report.page.embedded`. It stands in the page, which is one file then, or in a script beside
-it, so that the overview of thousands of rows opens at once. A content security policy forbids
-everything else, whatever a row holds.
+The overview is HTML that is readable without scripts. The bundle holds the details (tables, charts)
+and the rows behind the details as one zlib-compressed JSON object in base64: `{"details": {id:
+HTML}, "rows": columns}`, with the columns of `kbench.report.page.embedded`. The script of the page
+unpacks the bundle when the first detail is opened. The bundle is part of the page, or a script
+beside the page, so that the overview of thousands of rows opens at once. A content security policy
+forbids all other scripts, whatever a row holds.
 """
 
 import base64
@@ -30,21 +30,21 @@ FACETS = {"paper": "Paper", "set": "Data set", "method": "Method", "verdict": "V
 
 
 class RowStore:
-    """The rows behind a page's cells, each stored once."""
+    """The rows behind a page's cells, without duplicates."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self._places: dict[tuple[Any, ...], int] = {}
 
     def places(self, rows: Sequence[Row]) -> str:
-        """The numbers of some rows, for the attribute `data-r` of their cell."""
+        """The indices of `rows` in the store, for the attribute `data-r` of their cell."""
         numbers = []
         for row in rows:
-            known = (row["key"], row["environment"], row["threads"], row["started_at"])
-            if known not in self._places:
-                self._places[known] = len(self.rows)
+            identity = (row["key"], row["environment"], row["threads"], row["started_at"])
+            if identity not in self._places:
+                self._places[identity] = len(self.rows)
                 self.rows.append(row)
-            numbers.append(self._places[known])
+            numbers.append(self._places[identity])
         return ",".join(map(str, numbers))
 
 
@@ -52,17 +52,17 @@ class RowStore:
 class Item:
     """A line of a list, and the detail that it opens."""
 
-    cells: str  # The cells of the line, HTML, the first of them a row header
+    cells: str  # HTML of the line's cells, of which the first is a row header
     # Facet -> the values by which filters find the item.
     facets: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    # The address of the detail and its HTML; empty where there is none.
+    # HTML id, HTML and title of the detail; empty if there is none.
     id: str = ""
     detail: str = ""
-    title: str = ""  # Of the detail
+    title: str = ""
 
     @property
     def line(self) -> str:
-        """The line with the attributes that the filters read, values separated by bars."""
+        """The line's HTML; filters read its attributes, whose values are separated by bars."""
         values = {
             f"data_{name}": f"|{'|'.join(dict.fromkeys(self.facets.get(name, ())))}|"
             for name in FACETS
@@ -86,7 +86,7 @@ class View:
 class Site:
     """A page, and the bundle of its details and rows."""
 
-    parts: Mapping[str, str]  # Name of a place in the template -> its text, but for the bundle
+    parts: Mapping[str, str]  # Placeholder of the template -> its text, without the bundle
     bundle: str  # Base64
 
     def one_file(self) -> str:
@@ -94,18 +94,18 @@ class Site:
         return self._filled(self.bundle)
 
     def two_files(self, name: str) -> tuple[str, str]:
-        """The page, and the script `name` beside it that has the bundle.
+        """The page, and the script `name` beside the page that holds the bundle.
 
-        The page tells a bundle of other rows by its digest.
+        By the digest the page recognises a bundle of other rows.
         """
         digest = hashlib.sha256(self.bundle.encode()).hexdigest()[:16]
         text = self._filled("", data_src=name, data_digest=digest)
         return text, f'kbenchBundle("{digest}", "{self.bundle}");\n'
 
-    def _filled(self, content: str, **place: str) -> str:
-        bundle = element("script", content, type="text/plain", id="bundle", **place)
-        # Only scripts that the page's own script asks for may be loaded, and only of two files.
-        trusted = " 'strict-dynamic'" if place else ""
+    def _filled(self, content: str, **attributes: str) -> str:
+        bundle = element("script", content, type="text/plain", id="bundle", **attributes)
+        # A page of two files may load scripts that its own script requests; other pages may not.
+        trusted = " 'strict-dynamic'" if attributes else ""
         parts = {**self.parts, "bundle": bundle, "trusted": trusted}
         template = files("kbench.report").joinpath("page", "page.html").read_text()
         return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
@@ -125,20 +125,21 @@ def site(
 ) -> Site:
     """A page.
 
-    heading, summary : Words
+    heading, summary : Texts
     front : HTML of the overview
-    rows : sequence of mapping. The rows to which `data-r` of the details refers by number.
-    environments, days : Description by id, and the days of their runs; `used` are those to describe
+    rows : sequence of mapping. The rows to which `data-r` of the details refers by index.
+    environments, days : Descriptions by id, and the days of runs
+    used : Environments that the page describes
     remarks : Lines at the top of the page, such as files that could not be read
     """
-    shown = [view for view in views if view.items]
+    filled_views = [view for view in views if view.items]
     machines = "".join(_environment(name, environments, days) for name in used)
-    links = [("overview", "Overview"), *((view.id, view.title) for view in shown)]
+    links = [("overview", "Overview"), *((view.id, view.title) for view in filled_views)]
     links.append(("environments", "Environments"))
-    items = [item for view in shown for item in view.items]
+    items = [item for view in filled_views for item in view.items]
     details = {
         item.id: {"title": item.title, "view": view.id, "html": item.detail}
-        for view in shown
+        for view in filled_views
         for item in view.items
         if item.detail
     }
@@ -156,7 +157,7 @@ def site(
         "summary": words(summary),
         "remarks": "".join(element("p", words(remark), class_="remark") for remark in remarks),
         "front": front,
-        "views": "".join(map(_view, shown)),
+        "views": "".join(map(_view, filled_views)),
         "environments": machines,
         "version": words(__version__),
         "script": script,
@@ -165,16 +166,15 @@ def site(
 
 
 def _compressed(value: Any) -> str:
-    """JSON as zlib in base64."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _view(view: View) -> str:
     content = table(view.title, [view.head], [item.line for item in view.items])
-    none = '<p class="none" hidden>Nothing here matches the search and the filters.</p>'
+    no_match = '<p class="none" hidden>Nothing here matches the search and the filters.</p>'
     heading = f"<h2>{words(view.title)}</h2>"
-    return element("section", heading + view.above + content + none, id=view.id)
+    return element("section", heading + view.above + content + no_match, id=view.id)
 
 
 def _menu(name: str, items: Sequence[Item]) -> str:
@@ -184,8 +184,8 @@ def _menu(name: str, items: Sequence[Item]) -> str:
         return ""
     options = "".join(element("option", words(value)) for value in ("", *values))
     options = options.replace("<option></option>", '<option value="">any</option>', 1)
-    chosen = element("select", options, id=f"filter-{name}", data_facet=name)
-    return element("label", f"<span>{FACETS[name]}</span>{chosen}")
+    menu = element("select", options, id=f"filter-{name}", data_facet=name)
+    return element("label", f"<span>{FACETS[name]}</span>{menu}")
 
 
 def _symbols() -> str:
@@ -204,10 +204,10 @@ def _environment(name: str, environments: Mapping[str, Mapping[str, Any]], days:
     facts |= {"days of its runs": days.summary(name)}
     packages = facts.pop("packages", None) or {}
     facts |= {"packages": ", ".join(f"{package} {v}" for package, v in sorted(packages.items()))}
-    listed = "".join(
+    items = "".join(
         f"<dt>{words(key).replace('_', ' ')}</dt><dd>{words(value)}</dd>"
         for key, value in facts.items()
         if value
     )
-    listed = listed or "<dt>no description</dt><dd>its file is not in the results folder</dd>"
-    return f'<div class="card"><h3>{words(name)}</h3><dl>{listed}</dl></div>'
+    items = items or "<dt>no description</dt><dd>its file is not in the results folder</dd>"
+    return f'<div class="card"><h3>{words(name)}</h3><dl>{items}</dl></div>'

@@ -1,6 +1,6 @@
-"""Elements of the web pages: the one builder of their tables, charts, legends and notes.
+"""Elements of the web pages: tables, charts, legends and notes.
 
-Text is escaped here, once; the names of arguments that are HTML already say so.
+These functions escape text, and only they do; docstrings say which arguments are HTML already.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,11 +11,12 @@ from kbench.report.charts.svg import Chart, inline
 from kbench.report.safe import printable
 from kbench.report.sheet import Sheet
 
-# Characters of a unit at most, which does not stand alone on a line of a header. Set by hand.
-_UNIT = 2
+# Largest number of characters of a unit, which never stands alone on a line of a header. Set by
+# hand.
+_MAX_UNIT = 2
 
-# Columns that fit on a landscape page of A4; wider tables are printed on A3. Set by hand.
-_PRINTED = 20
+# Number of columns that fit on a landscape page of A4; wider tables are printed on A3. Set by hand.
+_A4_COLUMNS = 20
 
 
 def words(text: object) -> str:
@@ -24,16 +25,16 @@ def words(text: object) -> str:
 
 
 def element(tag: str, content: str = "", **attributes: object) -> str:
-    """An element with HTML inside; attributes that are None or "" are left out.
+    """An element around the HTML `content`; attributes that are None or "" are left out.
 
     A trailing underscore of a name is dropped, others become hyphens: `class_`, `data_r`.
     """
-    written = "".join(
+    attribute_text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{words(value)}"'
         for name, value in attributes.items()
         if value is not None and value != ""
     )
-    return f"<{tag}{written}>{content}</{tag}>"
+    return f"<{tag}{attribute_text}>{content}</{tag}>"
 
 
 def cell(text: object, kind: str = "") -> str:
@@ -42,36 +43,36 @@ def cell(text: object, kind: str = "") -> str:
 
 
 def link(text: object, id: str) -> str:
-    """Text that leads to another place on the page, by its identifier."""
+    """A link to the element `id` of the page."""
     return element("a", words(text), href=f"#{id}")
 
 
 def about(text: object) -> str:
-    """A paragraph of small print, such as the one above a table."""
+    """A paragraph of small print, such as an explanation above a table."""
     return element("p", words(text), class_="about")
 
 
 def row_header(content: str, kind: str = "") -> str:
-    """The first cell of a line, of HTML."""
+    """The first cell of a line; `content` is HTML."""
     return element("th", content, scope="row", class_=kind)
 
 
 def header(
     text: str, *, direction: str = "", kind: str = "", name: str = "", beside: str = ""
 ) -> str:
-    """A column's header, a button that sorts by it; `direction` says which values are better.
+    """A column's header with a button that sorts; `direction` says which values are better.
 
-    A unit and the arrow stay with the word before them. `beside` is HTML that keeps the place of
-    what the column's cells have on the right of their values.
+    A unit and the arrow stay with the word before them. `beside` is HTML that is as wide as the
+    deviations on the right of the column's values.
     """
-    better = {"max": "\u00a0<span>↑</span>", "min": "\u00a0<span>↓</span>"}.get(direction, "")
+    arrow = {"max": "\u00a0<span>↑</span>", "min": "\u00a0<span>↓</span>"}.get(direction, "")
     *first, last = text.split(" ")
-    unit = bool(first) and len(last) <= _UNIT
-    shown = (
-        words(f"{' '.join(first)}\u00a0{last}" if unit else text)
+    ends_in_unit = bool(first) and len(last) <= _MAX_UNIT
+    label = (
+        words(f"{' '.join(first)}\u00a0{last}" if ends_in_unit else text)
         or '<span class="hidden">row</span>'
     )  # a button's name for screen readers
-    button = element("button", shown + better, type="button")
+    button = element("button", label + arrow, type="button")
     return element(
         "th", button + beside, scope="col", data_better=direction, class_=kind, aria_label=name
     )
@@ -89,25 +90,25 @@ def table(
 
     label : Description of the table for screen readers
     head : iterable of sequences of str. Lines of header elements.
-    body : Finished lines
-    spans : Column groups
+    body : HTML of the lines
+    spans : HTML of column groups
     """
     lines = "".join(f"<tr>{''.join(line)}</tr>" for line in head)
     inner = f"{spans}<thead>{lines}</thead><tbody>{''.join(body)}</tbody>"
     content = element("table", inner)
-    # A group, not a region: regions of a page must have different names, and tables may share one.
+    # The role is group, because regions of a page must have different names, and tables may not.
     return element("div", content, class_="scroll", tabindex=0, role="group", aria_label=label)
 
 
 def article(content: str, *, title: str = "", wide: bool = False) -> str:
-    """A piece of a page: HTML below a title."""
+    """A piece of a page: the HTML `content` below a title."""
     heading = element("h3", words(title)) if title else ""
     return element("article", heading + content, class_="wide" if wide else "")
 
 
 def is_wide(columns: int) -> bool:
     """Whether a table with this number of columns is printed on A3."""
-    return columns > _PRINTED
+    return columns > _A4_COLUMNS
 
 
 def plain(
@@ -120,13 +121,12 @@ def plain(
     aligned = ["word" if j < sheet.words else "" for j in range(len(sheet.header))]
     head = [header(text, kind=kind) for text, kind in zip(sheet.header, aligned, strict=True)]
     body = []
-    for i, (first, *rest) in enumerate(sheet.rows):
+    for i, (first, *others) in enumerate(sheet.rows):
         kind = kinds[i] if kinds else ""
-        cells = [
-            cell(text, "long" if side else "") for text, side in zip(rest, aligned[1:], strict=True)
-        ]
-        more = "more" if shown is not None and i >= shown else ""
-        body.append(element("tr", row_header(words(first), kind) + "".join(cells), class_=more))
+        pairs = zip(others, aligned[1:], strict=True)
+        cells = [cell(text, "long" if align else "") for text, align in pairs]
+        fold = "more" if shown is not None and i >= shown else ""
+        body.append(element("tr", row_header(words(first), kind) + "".join(cells), class_=fold))
     content = element("div", table(f"Table: {sheet.name}", [head], body), class_="plain")
     if shown is not None and len(sheet.rows) > shown:
         text = f"Show all {len(sheet.rows)} lines"
@@ -148,7 +148,7 @@ def key(style: Style) -> str:
 
 
 def legend(entries: Sequence[tuple[str, Style]]) -> str:
-    """Markers with what they stand for."""
+    """Markers with their labels."""
     items = "".join(f"<li>{key(style)}{words(label)}</li>" for label, style in entries)
     return element("ul", items, class_="legend") if items else ""
 
@@ -159,16 +159,16 @@ def figure(
     caption: str = "",
     remarks: Sequence[str] = (),
 ) -> str:
-    """Charts beside each other, their legend and caption, or why there are none.
+    """Charts beside each other with legend and caption; without charts, the remarks say why.
 
-    The legend stands above charts of more than two lines, so that the first are seen with it.
+    The legend stands above more than six charts, so that it is seen beside the first ones.
     """
     if charts:
-        drawn = "".join(map(inline, charts))
-        shown = element("div", drawn, class_="charts")
+        svg = "".join(map(inline, charts))
+        body = element("div", svg, class_="charts")
     else:
-        shown = element("div", words("; ".join(remarks)), class_="frame")
-    below = element("figcaption", words(caption), class_="about") if caption else ""
+        body = element("div", words("; ".join(remarks)), class_="frame")
+    caption_html = element("figcaption", words(caption), class_="about") if caption else ""
     keys = legend(entries)
-    held = element("figure", (keys + shown if len(charts) > 6 else shown + keys) + below)
-    return held + (notes(remarks) if charts else "")
+    html = element("figure", (keys + body if len(charts) > 6 else body + keys) + caption_html)
+    return html + (notes(remarks) if charts else "")

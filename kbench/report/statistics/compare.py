@@ -23,8 +23,8 @@ LEVEL = 0.95  # nominal coverage of intervals; set by hand
 RESAMPLES = 5000
 _SEED = 0
 
-# A difference of this many test rows may be due to chance (sign test): if one of two models alone
-# is right on each of five rows, it is the same model five times with the probability 1/16.
+# A difference of this many test rows may be due to chance (sign test): if two equally good models
+# differ on five rows, the same model is right on all five with the probability 1/16.
 CHANCE_ROWS = 5
 
 Array = NDArray[np.float64]
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the limits of its interval, None where nothing varies."""
+    """An estimate and the limits of its interval, which are None if nothing varies."""
 
     mean: float
     low: float | None = None
@@ -43,7 +43,7 @@ def bootstrap_mean(groups: Sequence[ArrayLike]) -> Interval:
     """The mean over groups of the means of their values, with a bootstrap interval.
 
     Groups (data sets) are drawn with replacement, and then values (seeds) within each drawn group.
-    With a single group only its values are drawn.
+    If there is a single group, only its values are drawn.
 
     groups : sequence of array of shape (n_g,), n_g >= 1
         Paired differences of each data set, one for each seed.
@@ -58,9 +58,9 @@ def bootstrap_mean(groups: Sequence[ArrayLike]) -> Interval:
     drawn = rng.integers(len(values), size=(RESAMPLES, len(values)))
     means = np.empty(drawn.shape)
     for number, group in enumerate(values):
-        of_group = drawn == number
-        picks = rng.integers(len(group), size=(np.count_nonzero(of_group), len(group)))
-        means[of_group] = group[picks].mean(axis=1)
+        is_group = drawn == number
+        indices = rng.integers(len(group), size=(np.count_nonzero(is_group), len(group)))
+        means[is_group] = group[indices].mean(axis=1)
     return _interval(estimate, means.mean(axis=1))
 
 
@@ -91,10 +91,10 @@ def corrected_t(differences: Sequence[float], test_per_train: float) -> Correcte
     mean = math.fsum(differences) / len(differences)
     if error <= 1e-12 * abs(mean) or error == 0.0:
         return Corrected(Interval(mean), error, math.nan, math.nan)
-    free = len(differences) - 1
-    half = float(student.ppf((1.0 + LEVEL) / 2.0, free)) * error
-    p = 2.0 * float(student.sf(abs(mean) / error, free))
-    return Corrected(Interval(mean, mean - half, mean + half), error, mean / error, p)
+    degrees = len(differences) - 1
+    half_width = float(student.ppf((1.0 + LEVEL) / 2.0, degrees)) * error
+    p = 2.0 * float(student.sf(abs(mean) / error, degrees))
+    return Corrected(Interval(mean, mean - half_width, mean + half_width), error, mean / error, p)
 
 
 def ranks(scores: ArrayLike, sign: int) -> Array:
@@ -129,7 +129,7 @@ def mean_ranks(rank_matrix: ArrayLike) -> list[Interval]:
 def friedman(rank_matrix: ArrayLike) -> tuple[float, float] | None:
     """Friedman's chi-squared of ranks, with the correction for ties, and its p-value.
 
-    None below three methods or two data sets, or where all methods tie everywhere.
+    None with fewer than three methods or two data sets, or if all methods tie on all data sets.
     """
     table = np.asarray(rank_matrix, dtype=np.float64)
     n, k = table.shape
@@ -150,7 +150,7 @@ def critical_difference(n_methods: int, n_datasets: int) -> float:
 
 
 def _interval(estimate: float, resampled: NDArray[Any]) -> Interval:
-    """The interval of resampled means; none if they differ by rounding alone."""
+    """The interval of resampled means; without limits if the means differ only by rounding."""
     if np.ptp(resampled) <= 1e-12 * abs(estimate):
         return Interval(estimate)
     tail = (1.0 - LEVEL) / 2.0

@@ -1,8 +1,8 @@
 """Machine speed by day: how seconds of equal settings differ between the days of their runs.
 
 An environment names a machine with its software, and the same machine may be faster on another day
-(other guests of its host, another clock rate). Rows have `started_at`, so that a table which
-compares seconds can say of which days they are, and what equal settings took on each.
+(other guests of its host, another clock rate). Because rows have `started_at`, a table that
+compares seconds can name their days, and state what equal settings took on each day.
 """
 
 import statistics
@@ -23,14 +23,14 @@ from kbench.report.comparisons.tables import (
 
 # Environment and threads.
 _Machine = tuple[str, int]
-# Shorter fits say more of their start than of the machine; fewer settings say nothing of a spread.
-# Set by hand.
+# Shorter fits measure their start more than the machine's speed; fewer settings do not show a
+# spread. Set by hand.
 _MIN_SECONDS, _MIN_SETTINGS = 0.05, 5
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Fit seconds of one day over those of another: median and deciles over equal settings."""
+    """Fit seconds of one day divided by another's: median and deciles over equal settings."""
 
     median: float
     low: float
@@ -47,8 +47,9 @@ class Days:
     """The days of rows, and the factors between them.
 
     rows : iterable of mapping
-        The selection. Settings are equal if method, its version and source, parameters, data,
-        environment, threads and runs at a time are; the seeds of a setting count as their median.
+        The selected rows. Settings are equal if method, its version and source, parameters, data,
+        environment, threads and number of simultaneous runs are equal; the seeds of a setting count
+        as their median.
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
@@ -77,7 +78,7 @@ class Days:
         return cls(row for table in comparisons for line in table.lines for row in line.rows)
 
     def factor(self, machine: _Machine, day: str, other: str) -> Factor | None:
-        """Seconds of `day` over those of `other`; None without a setting that has runs on both."""
+        """Seconds of `day` divided by those of `other`; None if no setting has runs on both."""
         ratios = self._ratios(machine, day, other)
         if not ratios:
             return None
@@ -86,33 +87,32 @@ class Days:
         return Factor(statistics.median(ratios), low, high, len(ratios))
 
     def remark(self, rows: Iterable[Row]) -> str:
-        """A line on the days of seconds that are compared; "" if all are of one day.
+        """A line on the days of compared seconds; empty if all are from one day.
 
-        The factors are to the day with the most of these rows, on each machine.
+        Factors are relative to the day with the most of these rows on each machine.
         """
         texts = []
-        of_machine = _days_of_machines(rows)
-        for machine, days in sorted(of_machine.items()):
+        by_machine = _days_of_machines(rows)
+        for machine, days in sorted(by_machine.items()):
             if len(days) < 2:
                 continue
             base = max(sorted(days), key=days.__getitem__)
-            said = []
+            clauses = []
             for day in sorted({*days} - {base}):
                 factor = self.factor(machine, day, base)
-                took = f"fits took {factor} as long" if factor else "no setting ran on both days"
-                said.append(f"on {day} {took}")
-            where = f" in environment {machine[0]}" if len(of_machine) > 1 else ""
-            texts.append(f"most are of {base}{where}; {', '.join(said)}")
+                clause = f"fits took {factor} as long" if factor else "no setting ran on both days"
+                clauses.append(f"on {day} {clause}")
+            place = f" in environment {machine[0]}" if len(by_machine) > 1 else ""
+            texts.append(f"most are of {base}{place}; {', '.join(clauses)}")
         return f"Seconds of different days: {'; '.join(texts)}." if texts else ""
 
     def notes(self, rows: Iterable[Row]) -> tuple[str, ...]:
-        """The remark as a note below a table; none if all rows are of one day."""
+        """The remark as a note below a table; empty if all rows are from one day."""
         remark = self.remark(rows).rstrip(".")
         return (remark[0].lower() + remark[1:],) if remark else ()
 
     def spread(self, rows: Iterable[Row]) -> float:
-        """The factor within which 19 of 20 equal settings agree on the days of rows; 1 if nothing
-        is known."""
+        """The factor within which 19 of 20 equal settings agree between days; 1 if unknown."""
         factors = [1.0]
         for machine, days in _days_of_machines(rows).items():
             for early, late in combinations(sorted(days), 2):
@@ -123,11 +123,11 @@ class Days:
         return max(factors)
 
     def _ratios(self, machine: _Machine, day: str, other: str) -> list[float]:
-        known = self._seconds.get(machine, ())
-        return [days[day] / days[other] for days in known if day in days and other in days]
+        settings = self._seconds.get(machine, ())
+        return [days[day] / days[other] for days in settings if day in days and other in days]
 
     def summary(self, environment: str) -> str:
-        """The days of an environment with their runs, and their factors to the one with most."""
+        """The days of an environment with their runs, and factors to the day with most runs."""
         texts = []
         for machine, days in sorted(self.counts.items()):
             if machine[0] != environment:
@@ -135,9 +135,9 @@ class Days:
             base = max(sorted(days), key=days.__getitem__)
             for day, count in sorted(days.items()):
                 factor = None if day == base else self.factor(machine, day, base)
-                took = f", {factor} as long as on {base}" if factor else ""
+                factor_text = f", {factor} as long as on {base}" if factor else ""
                 threads = "" if machine[1] == 1 else f" of {machine[1]} threads"
-                texts.append(f"{day} ({count:,} runs{threads}{took})")
+                texts.append(f"{day} ({count:,} runs{threads}{factor_text})")
         return "; ".join(texts)
 
 
@@ -170,6 +170,6 @@ def _machine(row: Row) -> _Machine:
 
 
 def _setting(row: Row) -> tuple[Any, ...]:
-    known = (row[name] for name in ("method", "dataset", "variant", "data_sha256", "n_train"))
-    same = (method_version(row), row.get("source_sha256"), row["jobs"])
-    return (*known, *same, sorted_parameters(row))
+    values = (row[name] for name in ("method", "dataset", "variant", "data_sha256", "n_train"))
+    versions = (method_version(row), row.get("source_sha256"), row["jobs"])
+    return (*values, *versions, sorted_parameters(row))

@@ -31,18 +31,18 @@ class FrontPoint:
     line: Line
     cost: float
     score: float
-    sd: float  # Half the length of the score's error bar, `Line.deviation`
+    sd: float  # Half the length of the score's error bar (`Line.deviation`)
 
 
 def points(comparison: Comparison, cost: Cost = FIT) -> list[FrontPoint]:
     """A point for each line with a cost above zero and a finite score."""
-    made = []
+    result = []
     for line in comparison.lines:
-        paid, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
-        if paid and score and paid[0] > 0.0 and math.isfinite(score[0]):
+        cost_mean, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
+        if cost_mean and score and cost_mean[0] > 0.0 and math.isfinite(score[0]):
             bar = line.deviation(comparison.score.column) or 0.0
-            made.append(FrontPoint(line, paid[0], score[0], bar))
-    return made
+            result.append(FrontPoint(line, cost_mean[0], score[0], bar))
+    return result
 
 
 def pareto(candidates: Sequence[FrontPoint], sign: int) -> list[FrontPoint]:

@@ -191,14 +191,14 @@ def _sheet(
     methods = {line.method for table in sets for line in table.lines} & files.keys()
     with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
     lines = [{_name(line, with_metric): line for line in table.lines} for table in sets]
-    all_names = sorted({name for known in lines for name in known})
+    all_names = sorted({name for group in lines for name in group})
     min_sets = min(_MIN_SETS, len(sets))
-    names = [name for name in all_names if sum(name in known for known in lines) >= min_sets]
+    names = [name for name in all_names if sum(name in group for group in lines) >= min_sets]
     gaps: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by the number of the data set
     place_lists: defaultdict[str, list[float]] = defaultdict(list)
-    for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
-        taking_part = [name for name in names if name in known]
-        means = [known[name].mean_sd(comparison.score.column) for name in taking_part]
+    for number, (comparison, group) in enumerate(zip(sets, lines, strict=True)):
+        taking_part = [name for name in names if name in group]
+        means = [group[name].mean_sd(comparison.score.column) for name in taking_part]
         scores = [math.nan if mean is None else mean[0] for mean in means]
         scores = _up_to_chance(scores, comparison)
         behind = _distances(scores, _best_score(comparison, scores))
@@ -244,16 +244,16 @@ def _sheet(
     name = f"Which model: {task}, {sizes}{classes}"
     sheet = Sheet(name, 1, header, rows, groups=groups)
     advice = [*remarks, *_advice(sheet), *_failures(names, lines)]
-    days_note = days.remark(row for known in lines for line in known.values() for row in line.ok)
+    days_note = days.remark(row for group in lines for line in group.values() for row in line.ok)
     return replace(sheet, notes=[*advice, *notes, seconds, *([days_note] if days_note else [])])
 
 
 def _failures(names: Sequence[str], lines: Sequence[Mapping[str, Line]]) -> list[str]:
     """Which methods failed on which data set, and at which limit."""
     texts = []
-    for name, known in itertools.product(names, lines):
-        if name in known and not known[name].ok:
-            line = known[name]
+    for name, group in itertools.product(names, lines):
+        if name in group and not group[name].ok:
+            line = group[name]
             limits = {f"{s:g} s" for row in line.rows if (s := stopped_at(row)) is not None}
             why = f"stopped at its limit of {max(limits)}" if limits else ", ".join(line.failures)
             texts.append(f"{name} on {title(line.problem)} ({why})")

@@ -206,10 +206,10 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
 def sheets(comparison: Versus) -> list[Sheet]:
     """Mean ranks, differences over all data sets, differences on each."""
     pairs = comparison.pairs()
-    across = [pair for pair in pairs if pair.n_splits > 1]
-    single = [pair for pair in pairs if pair.n_splits < 2]
-    sheets = [_overall(pairs), *([_by_data_set(single)] if single else [])]
-    sheets += [_over_splits(across)] if across else []
+    split_pairs = [pair for pair in pairs if pair.n_splits > 1]
+    single_pairs = [pair for pair in pairs if pair.n_splits < 2]
+    sheets = [_overall(pairs), *([_by_data_set(single_pairs)] if single_pairs else [])]
+    sheets += [_over_splits(split_pairs)] if split_pairs else []
     shared = comparison.shared()
     if shared:
         sheets.insert(0, _ranked(comparison.methods, shared))

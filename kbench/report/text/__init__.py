@@ -1,1 +1,1 @@
-"""Reports as text: terminal, Markdown, LaTeX, CSV and JSON, and the escaping that each needs."""
+"""Reports as text: terminal, Markdown, LaTeX, CSV and JSON, with the escaping of each format."""

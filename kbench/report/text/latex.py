@@ -29,10 +29,10 @@ _PREAMBLE = r"""\documentclass[10pt]{article}
 \begin{document}
 """
 
-# Characters per line of \small type on such a page.
+# Number of characters of \small type on a line of this page. Set by hand.
 WIDTH = 130
 
-# A bracket or a star after a line break would be read as its argument, so both are put in braces.
+# LaTeX would read a bracket or a star after a line break as an argument, so braces enclose both.
 _ESCAPES = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -80,11 +80,11 @@ def latex(
     blocks = [_PREAMBLE + r"\noindent " + escaped(marks) + ".\n"]
     days = Days.of(comparisons)
     for comparison in comparisons:
-        shown, cut = comparison.shortened(settings)
+        shortened, cut = comparison.shortened(settings)
         caption = f"{title(comparison.problem)}: {describe_problem(comparison.problem)}."
         caption += f" {describe_machine(comparison.machine, environments)}."
-        below = notes(comparison, cut, settings, "format=csv has all", days)
-        blocks.append(_table(caption, _tabular(grid(shown, columns)), below))
+        remarks = notes(comparison, cut, settings, "format=csv has all", days)
+        blocks.append(_table(caption, _tabular(grid(shortened, columns)), remarks))
     return "\n".join([*blocks, "\\end{document}\n"])
 
 
@@ -102,7 +102,7 @@ def latex_sheets(tables: Iterable[Sheet]) -> str:
 
 
 def escaped(text: str) -> str:
-    """`text` as LaTeX that prints it, on one line."""
+    """LaTeX that prints `text` on one line."""
     return "".join(map(_escaped, " ".join(text.split())))
 
 
@@ -111,43 +111,43 @@ def _escaped(character: str) -> str:
         return _ESCAPES[character]
     if " " <= character <= "~" or character in _LETTERS:
         return character
-    plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
-    if plain.isalnum():
-        return plain
+    base = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    if base.isalnum():
+        return base
     return rf"\texttt{{U+{ord(character):04X}}}"
 
 
-def _table(caption: str, tabular: str, below: Iterable[str]) -> str:
+def _table(caption: str, tabular: str, remarks: Iterable[str]) -> str:
     return (
         "\\begin{table}[htbp]\n\\centering\\small\n"
         f"\\caption{{{escaped(caption)}}}\n{tabular}"
-        + "".join(f"\n\\par\\smallskip {escaped(note)}" for note in below)
+        + "".join(f"\n\\par\\smallskip {escaped(note)}" for note in remarks)
         + "\n\\end{table}\n\\clearpage\n"
     )
 
 
 def _tabular(table: Grid) -> str:
-    """The table; every column has as many decimals as its longest, the missing ones invisible."""
+    """The table; invisible digits give all values of a column the same number of decimals."""
     head = ["method", *(quantity.header for quantity in table.quantities), "runs"]
     lines = [f"\\begin{{tabular}}{{l{'r' * len(table.quantities)}l}}", r"\toprule"]
     lines += [" & ".join(map(escaped, head)) + r" \\", r"\midrule"]
-    depths = [
+    decimals = [
         max((row[j].decimals for row in table.cells), default=0) for j in range(len(head) - 2)
     ]
     for name, cells, runs in zip(table.names, table.cells, table.runs, strict=True):
-        values = [_cell(cell, depth) for cell, depth in zip(cells, depths, strict=True)]
+        values = [_cell(cell, n_decimals) for cell, n_decimals in zip(cells, decimals, strict=True)]
         lines.append(" & ".join([escaped(name), *values, escaped(runs)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def _cell(cell: Cell, depth: int) -> str:
+def _cell(cell: Cell, n_decimals: int) -> str:
     if cell.status:
         return rf"\textit{{{escaped(cell.status)}}}"
     if not cell.mean:
         return ""
     sign, digits = ("$-$", cell.mean[1:]) if cell.mean.startswith("-") else ("", cell.mean)
     text = sign + (rf"\textbf{{{digits}}}" if cell.best else digits)
-    missing = depth - cell.decimals
+    missing = n_decimals - cell.decimals
     if missing:
         text += rf"\phantom{{{'' if cell.decimals else '.'}{'0' * missing}}}"
     return f"{text} $\\pm$ {cell.sd}" if cell.sd else text

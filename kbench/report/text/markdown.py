@@ -1,4 +1,4 @@
-"""Comparisons and plain tables as Markdown, with all text out of rows taken literally."""
+"""Comparisons and plain tables as Markdown, which shows text from rows literally."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -30,11 +30,11 @@ def markdown(
             blocks.append(f"## {escaped(title(comparison.problem))}")
             blocks.append(escaped(describe_problem(comparison.problem)) + ".")
         previous = comparison.problem
-        shown, cut = comparison.shortened(settings)
+        shortened, cut = comparison.shortened(settings)
         blocks.append(escaped(describe_machine(comparison.machine, environments)) + ":")
-        blocks.append(_markdown_table(grid(shown, columns)))
-        below = notes(comparison, cut, settings, "format=csv has all", days)
-        blocks += [f"- {escaped(note)}" for note in below]
+        blocks.append(_markdown_table(grid(shortened, columns)))
+        remarks = notes(comparison, cut, settings, "format=csv has all", days)
+        blocks += [f"- {escaped(note)}" for note in remarks]
     return "\n\n".join(blocks) + "\n"
 
 

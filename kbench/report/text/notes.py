@@ -1,4 +1,4 @@
-"""The remarks below a table, the same in every format."""
+"""The remarks below a table, which are the same in every format."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,19 +7,19 @@ from kbench.report.comparisons.quantities import SECONDS, Quantity
 from kbench.report.comparisons.tables import Comparison, Line, contended, unequal
 from kbench.report.statistics.days import Days, days_of
 
-# Failures (pairs of method and status), warnings and repetitions below a table; others are only
-# counted. Set by hand.
-_FAILURES = 5
-_WARNINGS = 5
-_REPEATED = 8
+# Largest numbers of failures (pairs of method and status), of warnings, and of named lines in the
+# remarks; further ones are only counted. Set by hand.
+_MAX_FAILURES = 5
+_MAX_WARNINGS = 5
+_MAX_NAMES = 8
 
 
-# Explains the unit of prediction costs below every table that has it.
-COST = "× Xw: seconds of the predictions over those of the product of the rows with one vector"
+# Explanation of the unit of prediction costs.
+COST = "× Xw: seconds of the predictions over seconds of the product of the rows with one vector"
 
 
 def legend(comparisons: Iterable[Comparison], columns: Iterable[Quantity], best: str) -> str:
-    """Explains the marks and `columns` of the tables; `best` names the mark of the best."""
+    """An explanation of marks and `columns` of the tables; `best` explains the best's mark."""
     comparisons = list(comparisons)
     lines = [line for comparison in comparisons for line in comparison.lines]
     parts = [f"{best} (↑ more, ↓ less is better)"]
@@ -45,18 +45,22 @@ def notes(
 ) -> list[str]:
     """The remarks, one line each.
 
-    comparison : With all its lines, including those that are not shown
+    comparison : Comparison with all lines, including those that are not shown
     cut : mapping of str to int
         Method -> number of its lines, for methods that show only `settings` lines.
-    rest : Where to find the other lines, such as `format=csv has all`
-    days : Those of all rows that are reported
+    rest : Where to find lines that are not shown, such as `format=csv has all`
+    days : The days of all rows that are reported
     """
     remarks_below = unequal(comparison.lines)
     n_splits = comparison.problem.n_splits
-    fewer = [line for line in comparison.lines if line.n_splits < n_splits]
-    if fewer and n_splits > 1:
-        counts = ", ".join(f"{line.label} ({line.n_splits})" for line in fewer[:_REPEATED])
-        more = f" and {len(fewer) - _REPEATED} other lines" if len(fewer) > _REPEATED else ""
+    incomplete = [line for line in comparison.lines if line.n_splits < n_splits]
+    if incomplete and n_splits > 1:
+        counts = ", ".join(f"{line.label} ({line.n_splits})" for line in incomplete[:_MAX_NAMES])
+        more = (
+            f" and {len(incomplete) - _MAX_NAMES} other lines"
+            if len(incomplete) > _MAX_NAMES
+            else ""
+        )
         remarks_below.append(
             f"Means over fewer than the {n_splits} splits: {counts}{more};"
             " `kbench report compare` takes the splits that both methods of a pair have."
@@ -73,9 +77,9 @@ def notes(
             f"Set aside: {counted(aside, 'further run')} of these seeds, under other limits."
         )
     if repeated := [line for line in comparison.lines if line.attempts > len(line.ok)]:
-        texts = [_repetitions(line, comparison) for line in repeated[:_REPEATED]]
-        if len(repeated) > _REPEATED:
-            texts.append(f"and {len(repeated) - _REPEATED} other lines")
+        texts = [_repetitions(line, comparison) for line in repeated[:_MAX_NAMES]]
+        if len(repeated) > _MAX_NAMES:
+            texts.append(f"and {len(repeated) - _MAX_NAMES} other lines")
         remarks_below.append(f"Medians of repeated runs: {'; '.join(texts)}.")
     ok = [row for line in comparison.lines for row in line.ok]
     if disturbed := sum(map(contended, ok)):
@@ -83,12 +87,12 @@ def notes(
             f"Wall seconds of {disturbed} of {len(ok)} runs are left out, because other processes"
             " kept the machine busy; CPU seconds are of all runs."
         )
-    if of_days := days.remark(ok):
+    if remark := days.remark(ok):
         mixed = [line.label for line in comparison.lines if len(days_of(line.ok)) > 1]
         if mixed:
-            more = f" and {len(mixed) - _REPEATED} other lines" if len(mixed) > _REPEATED else ""
-            of_days += f" Means and ± of seconds mix days: {', '.join(mixed[:_REPEATED])}{more}."
-        remarks_below.append(of_days)
+            more = f" and {len(mixed) - _MAX_NAMES} other lines" if len(mixed) > _MAX_NAMES else ""
+            remark += f" Means and ± of seconds mix days: {', '.join(mixed[:_MAX_NAMES])}{more}."
+        remarks_below.append(remark)
     if any(line.not_converged for line in comparison.lines):
         counts = ", ".join(
             f"{line.label} ({line.not_converged} of {len(line.ok)})"
@@ -96,27 +100,27 @@ def notes(
             if line.not_converged
         )
         remarks_below.append(f"Stopped before convergence: {counts}.")
-    warned: dict[str, list[str]] = {}  # text -> method of each run
+    methods_of: dict[str, list[str]] = {}  # text -> method of each run
     for line in comparison.lines:
         for row in line.ok:
             if row["message"]:
-                warned.setdefault(row["message"], []).append(line.method)
-    for text, methods in list(warned.items())[:_WARNINGS]:
+                methods_of.setdefault(row["message"], []).append(line.method)
+    for text, methods in list(methods_of.items())[:_MAX_WARNINGS]:
         runs = counted(len(methods), "run")
         remarks_below.append(f"{', '.join(dict.fromkeys(methods))}, {runs}: {text}")
-    if len(warned) > _WARNINGS:
-        remarks_below.append(f"and {len(warned) - _WARNINGS} other warnings of runs")
-    last = {
+    if len(methods_of) > _MAX_WARNINGS:
+        remarks_below.append(f"and {len(methods_of) - _MAX_WARNINGS} other warnings of runs")
+    last_failures = {
         (line.method, row["status"]): row
         for line in comparison.lines
         for row in line.rows
         if row["status"] != "ok"
     }
-    for (method, status), row in list(last.items())[:_FAILURES]:
+    for (method, status), row in list(last_failures.items())[:_MAX_FAILURES]:
         why = f": {row['message']}" if row["message"] else ""
         remarks_below.append(f"{method} {status}{why} (kbench debug {row['key'][:10]})")
-    if len(last) > _FAILURES:
-        remarks_below.append(f"and {len(last) - _FAILURES} other kinds of failure")
+    if len(last_failures) > _MAX_FAILURES:
+        remarks_below.append(f"and {len(last_failures) - _MAX_FAILURES} other kinds of failure")
     return remarks_below
 
 

@@ -1,4 +1,4 @@
-"""Records as CSV and as JSON: one object for each line of a table, nothing rounded."""
+"""Records as CSV and as JSON: one object for each line of a table, without rounding."""
 
 import csv
 import io
@@ -28,25 +28,25 @@ COMPARISON_COLUMNS += [f"{quantity.column}_spread" for quantity in SECONDS]
 
 
 def comparison_columns(comparisons: Iterable[Comparison]) -> list[str]:
-    """Columns of a CSV: `n_splits` only where runs on several splits are averaged.
+    """Columns of a CSV, with `n_splits` only if runs on several splits are averaged.
 
     Scores that commands have added to some of the rows come last.
     """
     comparisons = list(comparisons)
-    several = any(comparison.problem.n_splits > 1 for comparison in comparisons)
-    more = [name + end for name in _added(comparisons) for end in ("", "_sd")]
-    return [*COMPARISON_COLUMNS, *(["n_splits"] * several), *more]
+    over_splits = any(comparison.problem.n_splits > 1 for comparison in comparisons)
+    added = [name + end for name in _added(comparisons) for end in ("", "_sd")]
+    return [*COMPARISON_COLUMNS, *(["n_splits"] * over_splits), *added]
 
 
 def _added(comparisons: Iterable[Comparison]) -> list[str]:
-    """Scores beside the columns of the rows, by name."""
+    """Names of scores that commands have added to rows."""
     rows = (row for comparison in comparisons for line in comparison.lines for row in line.rows)
     names = {name for row in rows for name in row.get(SCORES) or ()}
     return sorted(names - set(COMPARISON_COLUMNS))
 
 
 def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
-    """One record for each line of each comparison: means and deviations in the rows' units.
+    """One record for each line of each comparison, with means and deviations in rows' units.
 
     `fit_s_spread` and `predict_s_spread` are the largest differences between attempts of one run.
     """
@@ -54,11 +54,11 @@ def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]
     comparisons = list(comparisons)
     measured = (*_MEASURED, *_added(comparisons))
     for comparison in comparisons:
-        where = {name: getattr(comparison.problem, name) for name in _PROBLEM}
-        where |= {name: getattr(comparison.machine, name) for name in _MACHINE}
+        problem = {name: getattr(comparison.problem, name) for name in _PROBLEM}
+        problem |= {name: getattr(comparison.machine, name) for name in _MACHINE}
         for line in comparison.lines:
             record = {
-                **where,
+                **problem,
                 "method": line.method,
                 "params": line.params,
                 "reference": sum(row["origin"] == "reference" for row in line.rows),
@@ -85,7 +85,7 @@ def csv_text(header: Sequence[str], records: Sequence[Record]) -> str:
 
 
 def csv_lines(lines: Sequence[Sequence[Any]]) -> str:
-    """Lines of cells as CSV in which no cell is a spreadsheet's formula."""
+    """Lines of cells as CSV whose cells spreadsheets do not read as formulas."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
@@ -100,7 +100,7 @@ def json_text(value: Any) -> str:
 
 
 def sheet_record(sheet: Sheet) -> dict[str, Any]:
-    """A plain table as an object, its cells as printed."""
+    """A plain table as an object with cells as printed."""
     return {"name": sheet.name, "header": sheet.header, "rows": sheet.rows, "notes": sheet.notes}
 
 
