@@ -1,6 +1,6 @@
 """The subcommands of `kbench`, one module each."""
 
-# word -> (what it does, module of this package with main(argv) -> exit code)
+# Subcommand -> (description, module of this package with main(argv) -> exit code)
 COMMANDS = {
     "list": ("methods, data sets, experiments and grids, with a description", "listing"),
     "plan": ("what a command would run, what is done, what is left out and why", "planning"),

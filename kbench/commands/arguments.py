@@ -33,7 +33,7 @@ def read(
 ) -> tuple[list[str], dict[str, str]]:
     """Divide arguments into bare words and the values of key=value words.
 
-    `listed` : the keys that a message names if not all of `keys`.
+    `listed` : the keys that error messages list, by default all of `keys`.
 
     Raises ConfigError: a key is not among `keys`, is given twice or without a value, or a word is a
     flag.
@@ -57,14 +57,14 @@ def read(
 
 
 def _unknown(word: str, after: str, known: Sequence[str], listed: Iterable[str]) -> str:
-    """The message on a word that is neither bare nor one of the `known` keys with a value."""
+    """The message on a word that is neither bare nor a key of `known` with a value."""
     key, _, value = word.partition("=")
-    plain = key.lstrip("-+~")
-    if key != plain and plain in known:
-        return f"this command takes no {key}: write {plain}={value or after or 'VALUE'}"
-    hint = synonym(key, known) or nearest(plain, known)
+    name = key.lstrip("-+~")
+    if key != name and name in known:
+        return f"this command takes no {key}: write {name}={value or after or 'VALUE'}"
+    hint = synonym(key, known) or nearest(name, known)
     if not hint and listed:
-        hint = f"; it takes {', '.join(f'{one}=...' for one in listed)}"
+        hint = f"; it takes {', '.join(f'{item}=...' for item in listed)}"
     return f"no key of this command is called {key!r}{hint}"
 
 
@@ -91,26 +91,26 @@ def names(value: str | None) -> list[str] | None:
     return [part for part in parts if part] or None
 
 
-def whole(what: str, value: str, minimum: int = 1) -> int:
+def whole(key: str, value: str, minimum: int = 1) -> int:
     """The integer in `value`; a ConfigError if it is not an integer of at least `minimum`."""
     if not value.isdecimal() or int(value) < minimum:
-        raise ConfigError(f"{what} is {value!r}, should be a whole number from {minimum}")
+        raise ConfigError(f"{key} is {value!r}, should be a whole number from {minimum}")
     return int(value)
 
 
-def one_of(what: str, value: str, known: Iterable[str]) -> str:
-    """Return `value`; raise a ConfigError that lists the known values if it is not among them."""
+def one_of(key: str, value: str, known: Iterable[str]) -> str:
+    """Return `value`; raise a ConfigError that lists the `known` values if it is none of these."""
     known = list(known)
     if value not in known:
         raise ConfigError(
-            f"{what} is {value!r}{nearest(value, known)}, should be one of {', '.join(known)}"
+            f"{key} is {value!r}{nearest(value, known)}, should be one of {', '.join(known)}"
         )
     return value
 
 
-def truth(what: str, value: str) -> bool:
+def truth(key: str, value: str) -> bool:
     """Whether `value` is "true"; raise a ConfigError if it is neither "true" nor "false"."""
-    return one_of(what, value, ["true", "false"]) == "true"
+    return one_of(key, value, ["true", "false"]) == "true"
 
 
 def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
@@ -120,17 +120,17 @@ def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
     """
     overrides: list[str] = []
     multirun = False
-    show: str | None = None
+    config_part: str | None = None
     words = iter(argv)
     for word in words:
         if word in ("-m", "--multirun"):
             multirun = True
         elif word in ("-c", "--cfg"):
-            show = one_of(word, next(words, ""), ["job"])
+            config_part = one_of(word, next(words, ""), ["job"])
         elif word.startswith("-"):
-            for spellings, instead in _HYDRA_FLAGS.items():
+            for spellings, advice in _HYDRA_FLAGS.items():
                 if word.partition("=")[0] in spellings:
-                    raise ConfigError(f"kbench takes no {word}: {instead}")
+                    raise ConfigError(f"kbench takes no {word}: {advice}")
             key, _, value = word.lstrip("-").partition("=")
             hint = nearest(word, ["--multirun", "--cfg", "--help", "--version"])
             if key.partition(".")[0] in KEYS:
@@ -140,4 +140,4 @@ def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
             )
         else:
             overrides.append(word)
-    return overrides, multirun, show
+    return overrides, multirun, config_part

@@ -1,7 +1,7 @@
 """Fill numba's cache: fit methods of kbench on a few rows, as a worker does.
 
-A fit compiles what its kind of data needs, once on a machine. `kbench doctor --compile` does so in
-advance for dense float32 and float64 rows of each kind of problem.
+The first fit on a machine compiles code for its kind of data. `kbench doctor --compile` compiles
+this code in advance for dense float32 and float64 rows of each kind of problem.
 """
 
 import os
@@ -21,7 +21,7 @@ from kbench.config import Composer, composer, options, require_option
 from kbench.errors import ConfigError, KbenchError, with_type
 from kbench.settings import Limits
 
-# A data set of scikit-learn's for each kind of problem: its config gives the methods' parameters.
+# Kind of problem -> a data set of scikit-learn, whose config gives the methods' parameters.
 _DATASETS = {
     "binary": "breast_cancer",
     "multiclass": "digits",
@@ -30,19 +30,19 @@ _DATASETS = {
 }
 # Seconds between two updates of the line that shows what is being compiled. Set by hand.
 _TICK_S = 1.0
-# Rows of a fit: enough for a few clusters and leaves, few enough for a fit of milliseconds. The
-# number of features is a square, as methods for images need it. Set by hand.
+# Number of rows of a fit, which allows a few clusters and leaves and takes milliseconds. The number
+# of features is a square, as methods for images need it. Set by hand.
 _ROWS, _FEATURES = 256, 64
 
 
 def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> bool:
-    """Fit methods of kbench, all that are installed by default.
+    """Fit methods of kbench on few rows.
 
-    names : of methods; none means all of kbench's.
-    show : called with a line to keep ("" if there is none) and with the line that shows what is
-        being done, once a second.
+    names : names of methods; empty for all methods of kbench that are installed.
+    show : function of a line to keep, or "", and of a line on the progress, which is called at
+        least once a second.
 
-    Returns whether numba can keep what it compiles; otherwise nothing is compiled.
+    Returns whether numba can keep compiled code; otherwise nothing is compiled.
 
     Raises ConfigError: a name does not belong to a method.
     """
@@ -51,11 +51,11 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
     folder = cache_folder()
     existing = next(p for p in [folder.absolute(), *folder.absolute().parents] if p.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
-        show(f"  NOT WRITABLE: {existing}; set NUMBA_CACHE_DIR to a folder that is", "")
+        show(f"  NOT WRITABLE: {existing}; set NUMBA_CACHE_DIR to a writable folder", "")
         return False
     for name in names:
         require_option("method", name)
-    # Importing one estimator of kbench brings numba, which all of them need.
+    # Importing one estimator of kbench also imports numba, which all estimators need.
     sandbox = preloading_sandbox(["kbench.methods:KernelSVC"])
     sandbox.prepare()
     begin = time.monotonic()
@@ -66,8 +66,8 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
             for problem in _problems(hydra, name)
         ]
     for count, (name, task, path, params) in enumerate(problems, 1):
-        order = {"path": path, "params": params, "task": task}
-        job = sandbox.start(_fit_both, order, Limits(wall_s=None))
+        request = {"path": path, "params": params, "task": task}
+        job = sandbox.start(_fit_both, request, Limits(wall_s=None))
         outcome = None
         while outcome is None:
             if wait([job.connection], timeout=_TICK_S):
@@ -76,21 +76,21 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
                 seconds = time.monotonic() - begin
                 show("", f"{count}/{len(problems)} {name}, {task}: compiling, {seconds:.0f} s")
         row = outcome.result.get("row") or {}
-        what = f"compiled {row['compiled_s']:.1f} s" if row else outcome.message
-        show(f"  {name:24} {task:10} {what}", "")
+        text = f"compiled {row['compiled_s']:.1f} s" if row else outcome.message
+        show(f"  {name:24} {task:10} {text}", "")
     show(f"{len(problems)} problems in {time.monotonic() - begin:.0f} s", "")
     return True
 
 
 @contextmanager
 def lines() -> Iterator[Callable[[str, str], None]]:
-    """A function that prints lines to keep, and on a terminal one below them that changes."""
-    live = sys.stdout.isatty()
-    erase = "\r\x1b[K" if live else ""
+    """A function that prints lines to keep, and on a terminal a changing line below these."""
+    is_terminal = sys.stdout.isatty()
+    erase = "\r\x1b[K" if is_terminal else ""
 
-    def show(line: str, doing: str) -> None:
-        kept = f"{line}\n" if line else ""
-        print(f"{erase}{kept}{doing if live else ''}", end="", flush=True)
+    def show(line: str, progress: str) -> None:
+        text = f"{line}\n" if line else ""
+        print(f"{erase}{text}{progress if is_terminal else ''}", end="", flush=True)
 
     try:
         yield show
@@ -99,7 +99,7 @@ def lines() -> Iterator[Callable[[str, str], None]]:
 
 
 def cache_folder() -> Path:
-    """The folder in which numba keeps compiled code of kbench, or would make its own."""
+    """The folder in which numba keeps, or would create folders for, compiled code of kbench."""
     from numba.core import config
 
     import kbench
@@ -117,8 +117,8 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
         try:
             config = hydra.compose([f"method={name}", f"dataset={dataset}"])["method"]
             method = MethodFile.of(config, name)
-            several = method.estimator if isinstance(method.estimator, Mapping) else _DATASETS
-            if task not in several or task not in (method.meta.get("tasks") or _DATASETS):
+            tasks = method.estimator if isinstance(method.estimator, Mapping) else _DATASETS
+            if task not in tasks or task not in (method.meta.get("tasks") or _DATASETS):
                 continue
             path = registry.target(method.estimator_for(task), method.parts)
         except ConfigError as error:
@@ -130,18 +130,18 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
     return problems
 
 
-def _fit_both(order: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
-    """In a worker: fit and predict in both precisions, on arrays that are read-only as a run's."""
+def _fit_both(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    """Fit and predict in both precisions in a worker; arrays are read-only like those of a run."""
     from kbench.run.execution.worker import set_threads
     from kbench.run.planning import registry
 
     set_threads(1, None)
-    clock = CompileClock(lambda on: send({"event": "compiling", "on": on}))
-    params = order["params"] | {"calibration": None}
+    clock = CompileClock(lambda is_compiling: send({"event": "compiling", "on": is_compiling}))
+    params = request["params"] | {"calibration": None}
     for dtype in (np.float32, np.float64):
-        X, y = _rows(order["task"], dtype)
+        X, y = _rows(request["task"], dtype)
         try:
-            estimator = registry.build(order["path"], params, 0)
+            estimator = registry.build(request["path"], params, 0)
             clock.listen()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

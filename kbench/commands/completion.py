@@ -1,11 +1,11 @@
-"""kbench completion bash|zsh|fish: prints the script with which a shell completes kbench's words.
+"""kbench completion bash|zsh|fish: print the script with which a shell completes kbench's words.
 
     bash: source <(kbench completion bash)          in ~/.bashrc
     zsh:  source <(kbench completion zsh)           in ~/.zshrc, after compinit
     fish: kbench completion fish | source           in ~/.config/fish/config.fish
 
-It completes commands, methods, data sets, experiments, grids, the parameters of the method on the
-command line, and all other keys. The shell asks `kbench completion words WORD ...` for the
+The script completes commands, methods, data sets, experiments, grids, the parameters of the method
+on the command line, and all other keys. The shell asks `kbench completion words WORD ...` for the
 candidates of the last word.
 """
 
@@ -20,7 +20,7 @@ from kbench.errors import ConfigError
 from kbench.mistyped import GROUPS
 from kbench.settings import Settings
 
-# COMP_LINE is divided here, because bash breaks words at "=" and replaces only the part after it.
+# The function splits COMP_LINE, because bash breaks words at "=" and replaces only the last part.
 _BASH = """\
 _kbench() {
     local line="${COMP_LINE:0:COMP_POINT}" IFS=$' \\t\\n'
@@ -54,7 +54,7 @@ WORDS = (*SHELLS,)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print a script, or one candidate per line; exit code 0."""
+    """Print a script, or one candidate on each line; exit code 0."""
     if argv and argv[0] == "words":
         for candidate in candidates(argv[1:]):
             print(candidate)
@@ -66,15 +66,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """Completions of the last of `words`, which follow `kbench`; it may be empty."""
+    """Completions of the last word, which may be empty, of the `words` after `kbench`."""
     *before, last = words or [""]
     if before and before[0] in COMMANDS and before[0] != "plan":
-        words_after = _words_of_command(COMMANDS[before[0]][1], before[1:], last)
+        completions = _words_of_command(COMMANDS[before[0]][1], before[1:], last)
     else:
-        words_after = _words_of_run(before, last)
+        completions = _words_of_run(before, last)
         if not before:
-            words_after += [*COMMANDS, "--help", "--version"]
-    return sorted({word for word in words_after if word.startswith(last)})
+            completions += [*COMMANDS, "--help", "--version"]
+    return sorted({word for word in completions if word.startswith(last)})
 
 
 def _words_of_command(module: str, before: Sequence[str], last: str) -> list[str]:
@@ -89,32 +89,32 @@ def _words_of_command(module: str, before: Sequence[str], last: str) -> list[str
 
 
 def _words_of_run(before: Sequence[str], last: str) -> list[str]:
-    """Groups, their options, and the keys of the chosen method and data set."""
+    """Groups, their options, and the keys of the method and data set on the command line."""
     key, equals, _ = last.partition("=")
     if equals:
         return _values(key, last) if key in GROUPS else []
-    chosen = dict(word.split("=", 1) for word in before if "=" in word)
+    options_by_group = dict(word.split("=", 1) for word in before if "=" in word)
     settings = {field.name for field in fields(Settings)} - set(GROUPS)
-    words_of_run = [*(f"{name}=" for name in (*GROUPS, *settings)), "-m"]
+    completions = [*(f"{name}=" for name in (*GROUPS, *settings)), "-m"]
     for group in GROUPS:
-        name = chosen.get(group, "default" if group in ("limits", "parallel") else "")
+        name = options_by_group.get(group, "default" if group in ("limits", "parallel") else "")
         if name in options(group) and group not in ("experiment", "grid"):
             config = read_yaml(options(group)[name])
-            words_of_run += [f"{group}.{path}=" for path in flatten(_settable(config))]
-    if "dataset" in chosen:
+            completions += [f"{group}.{path}=" for path in flatten(_settable(config))]
+    if "dataset" in options_by_group:
         shared = read_yaml(shipped_root() / "config.yaml").get("dataset") or {}
-        words_of_run += [f"dataset.{path}=" for path in flatten(shared)]
-    return words_of_run
+        completions += [f"dataset.{path}=" for path in flatten(shared)]
+    return completions
 
 
 def _settable(config: dict[str, object]) -> dict[str, object]:
-    """The keys of a config that a run can set: without Hydra's list and the description."""
-    described = ("defaults", "meta", "name", "estimator", "parts")
-    return {key: value for key, value in config.items() if key not in described}
+    """The keys of a config that a command can set."""
+    fixed_keys = ("defaults", "meta", "name", "estimator", "parts")
+    return {key: value for key, value in config.items() if key not in fixed_keys}
 
 
 def _values(key: str, last: str) -> list[str]:
     """`key=a,b` for every option b, because -m sweeps over lists."""
     head = last[: max(last.rfind(","), last.find("=")) + 1]
-    taken = set(head.partition("=")[2].split(","))
-    return [head + name for name in options(key) if name not in taken]
+    used = set(head.partition("=")[2].split(","))
+    return [head + name for name in options(key) if name not in used]

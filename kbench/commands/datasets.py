@@ -1,16 +1,16 @@
 """kbench data where|check|prepare [NAME ...|openml:NUMBER ...|all] [datasets_dir=DIR]
                                     [allow_file_urls=true] [limits.memory_mb=MIB]
 
-where    each raw file, also of variants: its path, or the folders searched and its address
+where    print the path of each raw file, also of variants, or the searched folders and its address
 check    read the raw files that are present and compare them with the facts of their config, also
          for variants with separate files (half of census, a tenth of kddcup99)
-prepare  download what is missing and write the prepared arrays that runs map into memory;
+prepare  download missing files and write the prepared arrays that runs map into memory;
          allow_file_urls=true also copies files that a config names by a file: address
 
-Files are read in a child process, which may allocate limits.memory_mb (by default what the machine
-has); a file that needs more is one line.
+Files are read in a child process, which may allocate limits.memory_mb (by default the machine's
+memory); a file that needs more memory causes a message of one line.
 
-Exit code 1 when a data set is absent (prepare) or does not fit its facts (check, prepare).
+The exit code is 1 if a data set is absent (prepare) or does not fit its facts (check, prepare).
 """
 
 import sys
@@ -50,22 +50,22 @@ def main(argv: Sequence[str]) -> int:
             "kbench data prepare takes names of data sets, which `kbench list datasets` shows, or "
             "all, which downloads several GB"
         )
-    asked = [name for word in bare[1:] for name in word.split(",") if name] or ["all"]
-    for name in asked:
+    requested = [name for word in bare[1:] for name in word.split(",") if name] or ["all"]
+    for name in requested:
         if name != "all" and not name.startswith("openml:"):
             require_option("dataset", name)
-    every = [name for name in options("dataset") if name != "file"]
+    all_names = [name for name in options("dataset") if name != "file"]
     file_urls = truth("allow_file_urls", values.get("allow_file_urls", "false"))
     datasets_dir = values.get("datasets_dir", "datasets")
     folders = Folders.from_environment(datasets_dir, file_urls=file_urls)
-    names = every if "all" in asked else asked
+    names = all_names if "all" in requested else requested
     if verb == "where":
         return _where(names, folders)
     limit = [f"{key}={value}" for key, value in values.items() if key == "limits.memory_mb"]
     from kbench.run.execution.preparing import prepare_in_child
     from kbench.run.execution.sandbox import Sandbox
 
-    good, sandbox = True, Sandbox()
+    is_ok, sandbox = True, Sandbox()
     with composer() as hydra:
         for name in names:
             composed = hydra.compose(_words(name) + limit)
@@ -79,15 +79,15 @@ def main(argv: Sequence[str]) -> int:
                     _show_prepared(form, folder)
                 except DataNotFoundError as error:
                     print(f"absent: {error}", file=sys.stderr if download else sys.stdout)
-                    good &= "all" in asked and not download
+                    is_ok &= "all" in requested and not download
                 except DataError as error:
                     print(f"{form['name']}: {error}", file=sys.stderr)
-                    good = False
-    return 0 if good else 1
+                    is_ok = False
+    return 0 if is_ok else 1
 
 
 def _words(name: str) -> list[str]:
-    """The command line's words for a data set, or for a number on OpenML."""
+    """The words of a command for a data set, or for a number on OpenML."""
     if name.startswith("openml:"):
         return ["dataset=file", f"dataset.path={name}"]
     return [f"dataset={name}"]
@@ -105,12 +105,12 @@ def _forms(config: dict[str, Any], folders: Any) -> Iterator[dict[str, Any]]:
 
 
 def _where(names: list[str], folders: Any) -> int:
-    known = options("dataset")
+    files = options("dataset")
     for name in names:
         print(name)
-        with describing(known.get(name, Path(name))):
+        with describing(files.get(name, Path(name))):
             _show_files(
-                read_yaml(known[name]) if name in known else _OPENML | {"path": name}, folders
+                read_yaml(files[name]) if name in files else _OPENML | {"path": name}, folders
             )
     return 0
 
@@ -132,7 +132,6 @@ def _show_files(config: dict[str, Any], folders: Any) -> None:
 
 
 def _show_prepared(config: dict[str, Any], folder: Path) -> None:
-    """Print the size of a prepared data set."""
     from kbench.data import open_prepared
 
     data = open_prepared(folder)

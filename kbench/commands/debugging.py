@@ -1,11 +1,11 @@
 """kbench debug KEY [results_dir=DIR] [pdb=true]: repeat the run of a row in this process.
 
-KEY is the key of a row or its first letters. Prints the traceback of a failure, or the columns of
-the new row; writes nothing. pdb=true opens the debugger at the failure.
+KEY is the key of a row or its first letters. The command prints the traceback of a failure, or the
+columns of the new row, and writes nothing. pdb=true opens the debugger at the failure.
 
-The method, the data set, the seed and the parameters come from the row's columns. Of its command
-only keys of the data set and limits are used: a row from an untrusted source cannot choose which
-code runs.
+The method, the data set, the seed and the parameters come from the row's columns. From the row's
+command only keys of the data set and limits are taken, so that a row from an untrusted source
+cannot choose which code runs.
 """
 
 import json
@@ -21,14 +21,14 @@ from kbench.config import composer, interpolates
 from kbench.errors import ConfigError
 from kbench.settings import Limits
 
-# Keys of a data set that a row's command may not set: addresses to download from, and what the
-# row's columns say.
+# Keys of a data set that a row's command may not set: addresses of downloads and generators, and
+# facts that the row's columns state.
 _REFUSED = ("source.files", "source.kind", "source.bundled", "source.generator", "facts", "assumed")
-_DESCRIBING = ("name", "about", "homepage", "licence")
+_DESCRIPTION = ("name", "about", "homepage", "licence")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0 when the run ends well, 1 when it raises."""
+    """Repeat the run; exit code 0 if it ends well, 1 if it raises an exception."""
     from kbench.run.execution.preparing import obtain_in
     from kbench.run.execution.sandbox import Sandbox
     from kbench.run.execution.worker import Live, SharedState, set_threads
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     for word in ignored:
         print(f"  ignored in the row's command: {_printable(word)}")
     if run.key != row["key"]:
-        print("  the configs or the data have changed since: this is not quite the same run")
+        print("  the configs or the data have changed since then, so this run may differ")
     set_threads(run.threads, None)
     try:
         measured, _ = do_run(plan.task(run), Live(lambda message: None), SharedState())
@@ -77,26 +77,26 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     from kbench.data.configs.keys import KEYS
     from kbench.run.planning.tuned_files import NONE
 
-    of_data = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIBING]
-    of_data.append("holdout")  # a search writes the group at once
+    data_keys = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIPTION]
+    data_keys.append("holdout")  # a search writes the group at once
     try:
-        typed, _, _ = flags(shlex.split(row["command"] or "")[1:])
+        command_words, _, _ = flags(shlex.split(row["command"] or "")[1:])
     except (ValueError, ConfigError):
-        typed = []
-    # A data set of a user's file has the file's name, which one of ours may have, too.
-    dataset = "file" if "dataset=file" in typed else row["dataset"]
-    # A tuned file that is newer than the row must not add parameters.
+        command_words = []
+    # The data set of a user's file is named after the file, perhaps like a data set of kbench.
+    dataset = "file" if "dataset=file" in command_words else row["dataset"]
+    # NONE excludes tuned files, because a file newer than the row would add parameters.
     words = [f"method={row['method']}", f"dataset={dataset}", NONE, f"seed={row['seed']}"]
     for name, value in _parameters(row).items():
         words.append(f"++method.{name}={hydra_value(value)}")
     ignored = []
-    for word in typed:
+    for word in command_words:
         key = word.partition("=")[0].lstrip("+~")
-        group, _, rest = key.partition(".")
-        if group in ("method", "dataset", "seed", "tuned") and (not rest or group == "method"):
+        group, _, subkey = key.partition(".")
+        if group in ("method", "dataset", "seed", "tuned") and (not subkey or group == "method"):
             continue
-        known = {"dataset": of_data, "limits": [f.name for f in fields(Limits)]}
-        allowed = any(f"{rest}.".startswith(f"{name}.") for name in known.get(group, ()))
+        names = {"dataset": data_keys, "limits": [f.name for f in fields(Limits)]}
+        allowed = any(f"{subkey}.".startswith(f"{name}.") for name in names.get(group, ()))
         if allowed and not interpolates(word):
             words.append(word)
         else:

@@ -1,10 +1,10 @@
-"""kbench doctor: what kbench finds on this machine, and which limits of runs work here.
+"""kbench doctor: describe this machine, and try which limits of runs work here.
 
-CPU, memory, Python and package versions, BLAS and its threads, optional extras, the folders that
-are read and written, and a short trial of a worker and of its limits wall_s, cpu_s and memory_mb.
+The command prints CPU, memory, Python and package versions, BLAS and its threads, optional extras,
+and the folders that are read and written; it tries a worker and limits (wall_s, cpu_s, memory_mb).
 
-kbench doctor --compile [METHOD ...]: compile the named methods in advance, or else all methods of
-kbench, so that no first run has to.
+kbench doctor --compile [METHOD ...]: compile the named methods, or all methods of kbench, in
+advance, so that first runs do not compile.
 """
 
 import os
@@ -19,15 +19,15 @@ from typing import Any
 from kbench.commands.arguments import read
 from kbench.errors import ConfigError
 
-# Optional extras of the package -> a module that each installs.
+# Optional extra of the package -> a module that it installs.
 EXTRAS = {extra: extra for extra in ("mlflow", "optuna", "ray", "torch", "xrfm")}
 EXTRAS |= {"dask": "distributed", "intelex": "sklearnex", "models": "skops", "slurm": "submitit"}
-# Limits of the trials: choices of taste, within which a healthy machine ends the workers.
+# Limits of the trials in seconds and MiB, at which a healthy machine ends workers. Set by hand.
 _SECONDS, _MEMORY_MB, _SETUP_S = 0.2, 64.0, 60.0
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0, or 1 when a limit does not work or a folder cannot be written."""
+    """Print the report; exit code 1 if a limit does not work or a folder cannot be written."""
     from kbench.run.results.environment import describe, environment_id
 
     if "--compile" in argv:
@@ -50,9 +50,9 @@ def main(argv: Sequence[str]) -> int:
         print(f"  {extra:12} {state}")
     healthy = _folders(values)
     print("limits")
-    for name, works, detail in _trials():
-        healthy &= works
-        print(f"  {name:12} {'works' if works else 'DOES NOT WORK'} ({detail})")
+    for name, is_effective, detail in _trials():
+        healthy &= is_effective
+        print(f"  {name:12} {'works' if is_effective else 'DOES NOT WORK'} ({detail})")
     return 0 if healthy else 1
 
 
@@ -108,9 +108,9 @@ def _folders(values: dict[str, str]) -> bool:
 
 
 def _take_memory(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
-    held = []
+    buffers = []
     while True:
-        held.append(bytearray(os.urandom(1 << 16)) * 16)
+        buffers.append(bytearray(os.urandom(1 << 16)) * 16)
 
 
 def _use_cpu(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
@@ -129,11 +129,11 @@ def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> Non
 
 
 def _trials() -> list[tuple[str, bool, str]]:
-    """Each trial's name, whether the worker ended as expected, and its status and seconds."""
+    """The name of each trial, whether its worker ended as expected, and status and seconds."""
     from kbench.run.execution.sandbox import Sandbox
     from kbench.settings import Limits
 
-    none = Limits(wall_s=None, setup_s=_SETUP_S)
+    limits = Limits(wall_s=None, setup_s=_SETUP_S)
     sandbox = Sandbox(["kbench.commands.doctor"])
     trials: tuple[tuple[str, Any, dict[str, Any], set[str]], ...] = (
         ("worker", _report, {}, {"ok"}),
@@ -142,12 +142,12 @@ def _trials() -> list[tuple[str, bool, str]]:
         ("memory_mb", _take_memory, {"memory_mb": _MEMORY_MB}, {"memory"}),
     )
     results = []
-    for name, work, limit, expected in trials:
+    for name, function, limit, expected in trials:
         begin = time.perf_counter()
-        outcome = sandbox.start(work, {}, replace(none, **limit)).outcome()
-        taken = time.perf_counter() - begin
-        works = outcome.status in expected
-        results.append((name, works, f"{outcome.status} after {taken:.2f} s"))
+        outcome = sandbox.start(function, {}, replace(limits, **limit)).outcome()
+        seconds = time.perf_counter() - begin
+        is_effective = outcome.status in expected
+        results.append((name, is_effective, f"{outcome.status} after {seconds:.2f} s"))
     if sys.platform == "darwin":
         results.append(
             ("threads", True, "no CPU affinity on macOS: only the libraries limit their threads")

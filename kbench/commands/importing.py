@@ -1,7 +1,7 @@
-"""kbench import ADDRESS|FOLDER [results_dir=DIR]: the rows of a site that `kbench publish` wrote.
+"""kbench import ADDRESS|FOLDER [results_dir=DIR]: copy rows of a site that `kbench publish` wrote.
 
-ADDRESS, of the site's first page, begins with http:// or https://. Rows that are here
-already stay as they are; rows of several machines stand in tables of their own in reports.
+ADDRESS is the address of the site's first page, with http:// or https://. Existing rows stay
+unchanged; reports have separate tables for rows of different machines.
 """
 
 import sys
@@ -12,7 +12,7 @@ from kbench.errors import ConfigError
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0."""
+    """Copy the rows; exit code 0."""
     from kbench.report.safe import printable
     from kbench.run.results.folder import ResultsFolder
     from kbench.run.results.gather import gather

@@ -1,7 +1,7 @@
 """kbench list [methods|datasets|experiments|grids|limits|parallel] [--json]: names of each kind.
 
-A data set is "present" if its raw files are: in datasets/ of the working directory, in a folder of
-$KBENCH_DATA, or inside an installed package; "present (half)": only those of the variant half.
+A data set is "present" if its raw files are in datasets/ of the working directory, in a folder of
+$KBENCH_DATA, or inside an installed package; "present (half)" means only those of the variant half.
 """
 
 import json
@@ -14,7 +14,7 @@ from kbench.commands.arguments import one_of, read
 from kbench.config import describing, options, read_yaml
 from kbench.streams import terminal_width
 
-# What can be listed, and its group of configs.
+# Kind of names that can be listed -> group of configs.
 KINDS = {
     "methods": "method",
     "datasets": "dataset",
@@ -26,10 +26,10 @@ KINDS = {
 WORDS = (*KINDS, "--json")
 KEYS = ("datasets_dir",)
 _ROLES = (
-    "mission: a method of the papers, or kbench's own; baseline: another that they are compared "
-    "with; diagnostic: it measures something and stands in no ranking; plugin: of another package"
+    "mission: a method of the papers, or of kbench; baseline: a method for comparison; diagnostic: "
+    "a measurement, which rankings leave out; plugin: a method of another package"
 )
-# Characters that a description needs beside the other columns. Set by hand.
+# Minimum number of characters for a description beside the other columns. Set by hand.
 _MIN_WIDTH = 30
 
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     kinds = {k: _rows(k, datasets_dir) for k in bare or ("methods", "datasets", "experiments")}
     if "--json" in argv:
         print(
-            json.dumps({k: [_named(k, row) for row in rows] for k, rows in kinds.items()}, indent=1)
+            json.dumps({k: [_entry(k, row) for row in rows] for k, rows in kinds.items()}, indent=1)
         )
         return 0
     width = terminal_width(100)
@@ -59,17 +59,17 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _wrapped(head: str, about: str, width: int) -> list[str]:
-    """Lines of an entry: the description beside its columns, or below them if it is narrow."""
-    beside = len(head) + 2
-    if width - beside >= _MIN_WIDTH:
-        first, *more = textwrap.wrap(about, width - beside) or [""]
-        return [f"{head}  {first}".rstrip(), *(" " * beside + line for line in more)]
-    below = textwrap.wrap(about, max(_MIN_WIDTH, width - 6))
-    return [head.rstrip(), *(f"      {line}" for line in below)]
+    """Lines of an entry, with the description beside its columns, or below if space is scarce."""
+    indent = len(head) + 2
+    if width - indent >= _MIN_WIDTH:
+        first, *others = textwrap.wrap(about, width - indent) or [""]
+        return [f"{head}  {first}".rstrip(), *(" " * indent + line for line in others)]
+    lines = textwrap.wrap(about, max(_MIN_WIDTH, width - 6))
+    return [head.rstrip(), *(f"      {line}" for line in lines)]
 
 
-def _named(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
-    """A row with named columns, and the path of the YAML file."""
+def _entry(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
+    """A row as a record, with the path of the YAML file."""
     name, tasks, state, about = row
     entry: dict[str, Any] = {"name": name}
     if kind == "methods":
@@ -115,7 +115,7 @@ def _dataset(config: dict[str, Any], datasets_dir: str) -> tuple[str, str, str]:
         if all(file.path is not None for file in locate(form, folders))
     ]
     state = "absent"
-    if present:  # the data set as it stands, or only some of its variants
+    if present:  # an empty name stands for the data set without a variant
         state = "present" if not present[0] else f"present ({'; '.join(present)})"
     if config["source"]["kind"] == "file":
         state = "yours"

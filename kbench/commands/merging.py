@@ -1,8 +1,8 @@
 """kbench merge [OTHER ...] [results_dir=DIR]: compact the Parquet files of many runs into one.
 
-No row is lost, even if a sweep writes to the folder at the same time. Folders OTHER, as of another
-machine or an older kbench, are first brought into it: rows of all attempts, curves, environments,
-logs, models and trials. Nothing in them is changed, and the same command again brings what is new.
+No row is lost, even if a sweep writes to the folder at the same time. First, rows of all attempts,
+curves, environments, logs, models and trials are copied from the folders OTHER, as of another
+machine or an older kbench. OTHER stays unchanged; the same command repeated copies what is new.
 """
 
 from collections.abc import Sequence

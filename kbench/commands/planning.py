@@ -1,12 +1,12 @@
-"""kbench plan key=value ...: shows what the same command without `plan` would run.
+"""kbench plan key=value ...: show what the same command without `plan` would run.
 
-Prints for every method and data set how many runs there are and how many have a row already (in
-this environment and with this number of threads), which tuned files apply, what was dropped and
-why, and which data are absent; and how long the runs will take, by the rows of similar runs.
-The parameters are checked as before a run, those of scikit-learn's estimators by fits to a few rows
-too, and a file of yours is read and prepared, so that its faults are said. Nothing is downloaded
-and nothing runs.
-`kbench plan ... show=runs` prints one command per run.
+The plan has the number of runs of every method and data set, and the number of those that have a
+row already (in this environment and with this number of threads), the tuned files that apply,
+dropped runs with the reason, absent data, and an estimate of the time from rows of similar runs.
+Parameters are checked as before a run, those of scikit-learn's estimators also by fits to a few
+rows. Your own file is read and prepared, so that its faults are reported. Nothing is downloaded and
+nothing runs.
+`kbench plan ... show=runs` prints one command for each run.
 """
 
 from collections import Counter
@@ -26,9 +26,9 @@ def main(argv: Sequence[str]) -> int:
     overrides, multirun, config = flags(argv)
     if config is not None:
         raise ConfigError("kbench plan has no --cfg; `kbench method=... --cfg job` shows a config")
-    shown = [word for word in overrides if word.startswith("show=")]
-    overrides = [word for word in overrides if word not in shown]
-    show = read(shown, ["show"])[1].get("show", "summary")
+    show_words = [word for word in overrides if word.startswith("show=")]
+    overrides = [word for word in overrides if word not in show_words]
+    show = read(show_words, ["show"])[1].get("show", "summary")
     one_of("show", show, ["summary", "runs"])
     sandbox = worker_sandbox(overrides)
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
 
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
-    Callbacks(plan.settings.callbacks)  # a name that cannot be imported is an error
+    Callbacks(plan.settings.callbacks)  # raises if a name cannot be imported
     finished = finished_here(plan)
     todo, done = split(plan, finished)
     if todo or plan.absent:
@@ -53,22 +53,22 @@ def main(argv: Sequence[str]) -> int:
     obtain = obtain_in(sandbox)
     folders = Folders.from_environment(plan.settings.datasets_dir)
     for name, data in {canonical(run.dataset_config): run.dataset_config for run in todo}.items():
-        if data["source"]["kind"] in ("file", "sklearn"):  # the latter are small and at hand
+        if data["source"]["kind"] in ("file", "sklearn"):  # sklearn has small sets without files
             plan.prepared[name] = obtain(data, replace(plan.settings, download=False))
-        elif (at_hand := status(data, folders).prepared) is not None:
-            plan.prepared[name] = at_hand
+        elif (folder := status(data, folders).prepared) is not None:
+            plan.prepared[name] = folder
     if lines := refused_runs(sandbox, plan, todo) or rehearsed(sandbox, plan, todo):
         raise ConfigError(f"{lines[0]}{further(lines)}")
     if show == "runs":
         for run in todo:
             print(run.command)
     else:
-        wanted = Counter((run.dataset, run.method) for run in todo)
+        n_todo = Counter((run.dataset, run.method) for run in todo)
         n_done = Counter((run.dataset, run.method) for run, _ in done)
-        pairs = sorted({*wanted, *n_done})
+        pairs = sorted({*n_todo, *n_done})
         width = max((len(f"{m} on {d}") for d, m in pairs), default=0)
         for dataset, method in pairs:
-            counts = f"{wanted[dataset, method]:6} to run {n_done[dataset, method]:6} done"
+            counts = f"{n_todo[dataset, method]:6} to run {n_done[dataset, method]:6} done"
             print(f"{f'{method} on {dataset}':{width}} {counts}")
     for line in [*plan.hidden, *(f"tuned: {line}" for line in plan.tuned)]:
         print(line)

@@ -1,16 +1,16 @@
 """kbench predict model=KEY|FILE out=FILE dataset.path=ROWS: apply a kept model to further rows.
 
 model         a file that a run with keep_model=true has written, or the first letters of that run's
-              key, looked for in results_dir/_models
+              key, for a file in results_dir/_models
 out           *.csv, *.parquet or *.npy: a prediction for each row, with the labels and in the unit
               of the training files
-proba         true: probabilities too (decision values where the method has no probabilities)
-dataset.path  the rows; read as the training files were, unless dataset.source.* says otherwise, and
-              scaled and encoded as those were. dataset=NAME in its place: that data set's test rows
-Further: results_dir, datasets_dir, download.
+proba         true adds probabilities (or decision values if the method has no probabilities)
+dataset.path  the rows, which are read like the training files unless dataset.source.* differs, and
+              scaled and encoded alike; dataset=NAME instead takes the test rows of that data set
+Further keys: results_dir, datasets_dir, download.
 
-Rows are read in blocks; rows of LIBSVM text are stored in $TMPDIR meanwhile. If the model knows
-the rows' targets, the scores are printed. A LIBSVM file without targets has zeros in their place.
+Rows are read in blocks; rows of LIBSVM text are stored in $TMPDIR meanwhile. Scores are printed if
+the rows have targets that the model knows. A LIBSVM file of unlabelled rows has zeros as targets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,8 +23,8 @@ from kbench.commands.arguments import read, truth
 from kbench.config import composer, require_option
 from kbench.errors import ConfigError, counted
 
-# Keys of a data set that the model has learnt.
-_OF_TRAINING = (
+# Keys of a data set whose values come with the model.
+_TRAINING_KEYS = (
     *("dataset.missing", "dataset.scale", "dataset.split", "dataset.target"),
     *("dataset.n_features", "dataset.storage", "dataset.test_path"),
     *("dataset.source.columns.target", "dataset.source.columns.group"),
@@ -33,7 +33,7 @@ KEYS = ("model", "out", "proba", "dataset", "results_dir", "datasets_dir", "down
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0."""
+    """Write the predictions and print scores; exit code 0."""
     from kbench.data import Folders, Preparation, read_rows
     from kbench.prediction import load_model
     from kbench.run.execution.applying import apply_model, require_format
@@ -42,19 +42,19 @@ def main(argv: Sequence[str]) -> int:
     overrides = [w for w in argv if w.startswith(("dataset=", "dataset.", "+dataset.", "~dataset"))]
     for word in overrides:
         key = word.lstrip("+~").partition("=")[0]
-        if key.startswith(_OF_TRAINING):
+        if key.startswith(_TRAINING_KEYS):
             raise ConfigError(
                 f"{key} belongs to the training; kbench predict takes it from the model"
             )
     bare, values = read([word for word in argv if word not in overrides], KEYS)
-    for needed in ("model", "out"):
-        if bare or needed not in values:
+    for key_needed in ("model", "out"):
+        if bare or key_needed not in values:
             if bare and Path(bare[0]).suffix in (".npz", ".csv"):
                 key = "model" if bare[0].endswith(".npz") else "dataset.path"
                 raise ConfigError(f"kbench predict takes no {bare[0]!r}: write {key}={bare[0]}")
             raise ConfigError(
                 "kbench predict takes model=KEY out=FILE.csv dataset.path=ROWS"
-                + (f", not {bare[0]!r}" if bare else f"; {needed}= is missing")
+                + (f", not {bare[0]!r}" if bare else f"; {key_needed}= is missing")
             )
     out = Path(values["out"])
     proba = truth("proba", values.get("proba", "false"))
@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     preparation = Preparation.from_plain(stored.preparation)
     config = _dataset(overrides, preparation.target.task)
     _require_another_file(out, [path, *_named_files(config)])
-    # The next runner removes what a killed one has left there.
+    # The next runner removes the folder if this command is killed.
     with TemporaryDirectory(dir=runner_folder()) as scratch:
         rows = read_rows(
             config,
@@ -95,14 +95,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _require_another_file(out: Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse to write over a file that is read."""
+    """Refuse to overwrite an input file."""
     for name in inputs:
         if out.exists() and Path(name).exists() and out.samefile(name):
             raise ConfigError(f"out={out} is a file that this command reads; name another one")
 
 
 def _named_files(config: dict[str, Any]) -> Iterator[str]:
-    """The files that the config of a data set names, its patterns with all that they match."""
+    """The files that the config of a data set names, with all matches of its patterns."""
     for key in ("path", "test_path"):
         patterns = config.get(key) or []
         for pattern in [patterns] if isinstance(patterns, str) else patterns:
@@ -110,7 +110,7 @@ def _named_files(config: dict[str, Any]) -> Iterator[str]:
 
 
 def _model_file(model: str, results: Path) -> Path:
-    """The file with this path, or the one whose key begins with these letters."""
+    """The file with the path `model`, or the model file whose key begins with these letters."""
     if Path(model).is_file():
         return Path(model)
     folder = results / "_models"
@@ -128,7 +128,7 @@ def _model_file(model: str, results: Path) -> Path:
 
 
 def _dataset(overrides: list[str], task: str) -> dict[str, Any]:
-    """The config of the data set that the command names, or of a file."""
+    """The config of the data set or file that the command names."""
     with composer() as hydra:
         for text, override in zip(overrides, hydra.parse(overrides), strict=True):
             if override.is_sweep_override():

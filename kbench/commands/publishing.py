@@ -1,8 +1,8 @@
 """kbench publish [out=public] [results_dir=DIR]: a site of the results for any web server.
 
 The folder has the pages of `kbench report pages`, and the rows with their curves and environments,
-without logs, models and trials. `python -m http.server -d public` shows it here, GitHub Pages takes
-it as it is, and `kbench import ADDRESS` brings its rows into another results folder.
+without logs, models and trials. `python -m http.server -d public` shows the site, GitHub Pages
+accepts the folder unchanged, and `kbench import ADDRESS` copies the rows to another results folder.
 reference=true adds the rows that come with kbench to the pages.
 """
 
@@ -15,7 +15,7 @@ from kbench.errors import ConfigError
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0."""
+    """Write the site; exit code 0."""
     from kbench.report import write_report
     from kbench.run.results.publishing import publish_rows
 
@@ -26,12 +26,12 @@ def main(argv: Sequence[str]) -> int:
     folder, site = results_folder(values), Path(values.get("out", "public"))
     if site.is_dir() and any(site.iterdir()) and not (site / ".nojekyll").exists():
         raise ConfigError(f"out={site} holds other files, should be a new or a published folder")
-    where = folder.path / "_report"
+    report_folder = folder.path / "_report"
     for path in write_report(folder, reference=reference):
-        target = site / path.relative_to(where)
+        target = site / path.relative_to(report_folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
-    # GitHub Pages would leave out names that begin with _ otherwise.
+    # Without this file, GitHub Pages would leave out names that begin with _.
     (site / ".nojekyll").touch()
     print(f"{publish_rows(folder.path, site):,} rows and their pages: {site / 'index.html'}")
     return 0

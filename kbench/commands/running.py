@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from kbench.run.execution.runner import Summary
     from kbench.run.planning.task import Run
 
-# Messages of failed runs that the summary shows, and runs that it names for each, because a sweep
-# may have thousands. Set by hand.
-_MESSAGES = 20
-_NAMED = 3
+# Largest number of messages of failed runs in the summary, and of runs named for each message: a
+# sweep may have thousands. Set by hand.
+_MAX_MESSAGES = 20
+_MAX_NAMES = 3
 
 
 def main(argv: Sequence[str]) -> int:
     """Plan, run, summarise; exit code 0, 1 if a run failed, or 128 + signal."""
-    overrides, multirun, show = flags(argv)
-    if show:
+    overrides, multirun, shows_config = flags(argv)
+    if shows_config:
         return _show_config(overrides)
 
     from kbench.run.execution.preload import worker_sandbox
 
-    # The fork server's imports take longest, so it is started before the runner's own.
+    # The fork server's imports take longest, so the server starts before the runner's imports.
     sandbox = worker_sandbox(overrides)
 
     from kbench.run.execution.checking import check_methods, refused_runs
@@ -52,14 +52,14 @@ def main(argv: Sequence[str]) -> int:
             plan.without_repeats(idle)
             todo, _ = split(plan, finished)
             lines = refused_runs(sandbox, plan, todo)
-            if lines and len(lines) == len(todo):  # of several, the others are made
+            if lines and len(lines) == len(todo):  # otherwise the accepted runs are made
                 raise ConfigError(f"{lines[0]}{further(lines)}")
     if not plan.runs:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))
-        others = any(": not for " in reason for reason in plan.dropped)
-        where = "; `kbench list methods` shows the tasks of each" if others else ""
-        raise ConfigError("nothing to run: " + "; ".join(plan.dropped) + where)
+        task_dropped = any(": not for " in reason for reason in plan.dropped)
+        hint = "; `kbench list methods` shows the tasks of each" if task_dropped else ""
+        raise ConfigError("nothing to run: " + "; ".join(plan.dropped) + hint)
     for line in [*plan.hidden, *(f"tuned: {line}" for line in plan.tuned)]:
         print(line, file=sys.stderr)
     for reason in plan.dropped:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def further(lines: Sequence[str]) -> str:
-    """How many lines are not shown after the first one."""
+    """A text with the number of lines after the first, which are not shown."""
     return f" (and {counted(len(lines) - 1, 'more run')})" if len(lines) > 1 else ""
 
 
@@ -94,15 +94,15 @@ def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
         print(line, file=sys.stderr)
     if summary.other_tag:
         print(
-            f"{summary.other_tag} of the rows that were there before have another tag or none, and "
-            "keep it; rerun=all adds attempts with the tag of this command",
+            f"{summary.other_tag} of the rows that existed before have another tag or none, which "
+            "they keep; rerun=all adds attempts with the tag of this command",
             file=sys.stderr,
         )
     written = ", ".join(f"{n} {status}" for status, n in sorted(summary.written.items()))
-    before = summary.before.total()
+    n_before = summary.before.total()
     parts = [written or "nothing to do"]
-    if before:
-        parts.append(f"{before} done before")
+    if n_before:
+        parts.append(f"{n_before} done before")
     if summary.not_begun:
         parts.append(
             f"on_error=stop: {summary.not_begun} not begun, the same command goes on with them"
@@ -113,23 +113,23 @@ def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
 def _failures(summary: "Summary") -> list[str]:
     """Failed runs by status and message, the most frequent first.
 
-    Messages that differ in numbers alone, such as seconds, are shown once, as the first of them is.
+    Only the first of several messages that differ only in numbers, such as seconds, is shown.
     """
     groups: dict[tuple[str, str], list[tuple[Run, str]]] = {}
     for run, status, message in summary.failed:
         groups.setdefault((status, re.sub(r"\d+(\.\d+)?", "#", message)), []).append((run, message))
     by_size = sorted(groups.items(), key=lambda group: -len(group[1]))
     lines = []
-    for (status, _), members in by_size[:_MESSAGES]:
+    for (status, _), members in by_size[:_MAX_MESSAGES]:
         run, message = members[0]
         count = "" if len(members) == 1 else f"{len(members)} runs, "
-        names = ", ".join(run.label for run, _ in members[:_NAMED])
-        more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
-        alike = " (numbers differ)" if len({text for _, text in members}) > 1 else ""
+        names = ", ".join(run.label for run, _ in members[:_MAX_NAMES])
+        others = f" and {len(members) - _MAX_NAMES} more" if len(members) > _MAX_NAMES else ""
+        remark = " (numbers differ)" if len({text for _, text in members}) > 1 else ""
         lines.append(
-            f"{count}{status}: {message or 'no message'}{alike} [kbench debug {run.key[:8]}]: "
-            f"{names}{more}"
+            f"{count}{status}: {message or 'no message'}{remark} [kbench debug {run.key[:8]}]: "
+            f"{names}{others}"
         )
-    if left := sum(len(members) for _, members in by_size[_MESSAGES:]):
-        lines.append(f"and {left} more that failed, with other messages")
+    if n_left := sum(len(members) for _, members in by_size[_MAX_MESSAGES:]):
+        lines.append(f"and {n_left} more that failed, with other messages")
     return lines

@@ -3,20 +3,20 @@ kbench tune method=M dataset=D: the same without a grid, for kernel machines, in
 kbench tune experiment=E ...: for each method and data set of an experiment, with one budget.
 
 Without a grid or values, a method that chooses kernel width and penalty itself (tuned_svc, or for
-regression tuned_svr or tuned_ridge; the columns are taken as they are) runs once on the training
-rows that are not held out, and its choice is written. Otherwise every setting of the grid (or of
+regression tuned_svr or tuned_ridge, without scaling of columns) runs once on the training rows that
+are not held out, and its choice is written. Otherwise every setting of the grid (or of
 method.C=1,10,100) is scored on held-out training rows. Test rows are never read. The best setting
 is written to configs/tuned/M-D.yaml in the working directory, and `kbench method=M dataset=D` then
-uses it. If two means are equal, the setting that is earlier in the grid wins. Trials are rows in
-results/_tune; the same command continues a search that was stopped.
+uses this setting. If two means are equal, the setting that is earlier in the grid wins. Trials are
+rows in results/_tune; the same command continues a search that was stopped.
 
 If parameters are intervals, as in 'method.C=interval(1e-3,1e3)' 'method.gamma=interval(1e-4,10)'
-tune.runs=40, settings are proposed one after the other by Optuna's TPE, or at random where Optuna
-is not installed (kbench[optuna]). An interval of positive numbers that spans more than two decades
-has a log scale; other parameters may have lists (method.kernel=rbf,poly).
+tune.runs=40, Optuna's TPE proposes settings one after the other; without Optuna (kbench[optuna])
+settings are random. An interval of positive numbers that spans more than two decades has a log
+scale; other parameters may have lists (method.kernel=rbf,poly).
 
 An experiment that can be tuned has a budget (`plan.tune`, keys as below) and a name (`plan.tuned`).
-Its files are configs/tuned/M-D-NAME.yaml, and all experiments with the same name use them.
+Its files are configs/tuned/M-D-NAME.yaml, which all experiments with the same name use.
 
   tune.cv=5             folds of cross-validation, stratified, drawn by seed
   tune.validation=0.2   one split instead of folds: the fraction of training rows for validation
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
     from kbench.run.search.result import SearchResult
 
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
-# Keys that only a search among several settings obeys.
-_OF_SEVERAL = ("cv", "halving", "factor", "min_rows")
-_SHOWN = 5  # settings, and failed trials, that are printed; set by hand
+# Keys that need a search among several settings.
+_SEARCH_KEYS = ("cv", "halving", "factor", "min_rows")
+_MAX_PRINTED = 5  # largest number of settings, and of failed trials, that are printed; set by hand
 
 
 def main(argv: Sequence[str]) -> int:
-    """Tune, print the best settings, write the files; return the exit code, as of a run."""
+    """Tune, print the best settings and write the files; the exit code is that of a run."""
     from kbench.run.search.parameter_search import searches, tune
 
-    words, _, show = flags(argv)
-    if show:
+    words, _, shows_config = flags(argv)
+    if shows_config:
         raise ConfigError("kbench tune has no --cfg; `kbench method=... --cfg job` shows a config")
     tune_words = [word for word in words if word.startswith("tune.")]
     overrides = [word for word in words if not word.startswith("tune.")]
@@ -68,26 +68,26 @@ def main(argv: Sequence[str]) -> int:
     command = shlex.join(["kbench", "tune", *argv])
     _search(tune_words)
     with composer() as hydra:
-        asked = searches(hydra, overrides)
-        named = {word.partition("=")[0].removeprefix("tune.") for word in tune_words}
-        if named & {"cv", "validation"}:
-            named |= {"cv", "validation"}
-        budget = {key: value for key, value in asked.budget.items() if key not in named}
+        requested = searches(hydra, overrides)
+        typed = {word.partition("=")[0].removeprefix("tune.") for word in tune_words}
+        if typed & {"cv", "validation"}:
+            typed |= {"cv", "validation"}
+        budget = {key: value for key, value in requested.budget.items() if key not in typed}
         search = _search([*(f"tune.{k}={hydra_value(v)}" for k, v in budget.items()), *tune_words])
-        for message in asked.absent.values():
+        for message in requested.absent.values():
             print(f"left out: {message}", file=sys.stderr)
-        worst = 1 if asked.absent else 0
-        for of_search in asked.each:
-            say = functools.partial(print, file=sys.stderr)
-            result = tune(hydra, of_search, search, asked.sandbox, say, asked.of)
-            worst = max(worst, _report(result, search, command))
+        code = 1 if requested.absent else 0
+        for pair_search in requested.each:
+            log = functools.partial(print, file=sys.stderr)
+            result = tune(hydra, pair_search, search, requested.sandbox, log, requested.of)
+            code = max(code, _report(result, search, command))
             if result.stopped_by is not None:
                 break
-    return worst
+    return code
 
 
 def _report(result: "SearchResult", search: Search, command: str) -> int:
-    """Print the best settings of a search and write its file; the exit code."""
+    """Print the best settings of a search, write its file, and return the exit code."""
     from kbench.run.planning.tuned_files import users, write_tuned
 
     for reason in result.dropped:
@@ -98,7 +98,7 @@ def _report(result: "SearchResult", search: Search, command: str) -> int:
     if not result.ranked:
         budget = f"the budget of {search.budget} is reached and " if result.budget_spent else ""
         print(f"nothing is written: {budget}no setting finished every fold; {_counted(result)}")
-        for run, status, message in result.failed[:_SHOWN]:
+        for run, status, message in result.failed[:_MAX_PRINTED]:
             print(f"{run.label}: {status}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
         return 1
     for line in _table(result):
@@ -118,26 +118,26 @@ def _counted(result: "SearchResult") -> str:
 
 
 def _table(result: "SearchResult") -> list[str]:
-    """The best settings, one a line: score, training rows, parameters."""
+    """Lines of the best settings, with score, training rows and parameters."""
     head = [f"validation {result.metric.name}", "rows", *result.varied]
     lines = [head]
-    for candidate in result.ranked[:_SHOWN]:
+    for candidate in result.ranked[:_MAX_PRINTED]:
         spread = "" if candidate.sd is None else f" ± {candidate.sd:.4f}"
-        values = [_shown(candidate.params[name]) for name in result.varied]
+        values = [_value_text(candidate.params[name]) for name in result.varied]
         lines.append([f"{candidate.mean:.4f}{spread}", str(candidate.rows), *values])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
 def _search(words: Sequence[str]) -> Search:
     """The keys of tune.*, typed and checked."""
     _, values = read(words, [f"tune.{key}" for key in _KEYS])
-    given = {key.removeprefix("tune."): value for key, value in values.items()}
-    if "cv" in given and "validation" in given:
+    options = {key.removeprefix("tune."): value for key, value in values.items()}
+    if "cv" in options and "validation" in options:
         raise ConfigError("tune.cv and tune.validation are both given; use one of them")
     fields: dict[str, Any] = {}
     for key, name, minimum in (
@@ -147,24 +147,24 @@ def _search(words: Sequence[str]) -> Search:
         ("rows", "rows", 1),
         ("runs", "runs", 1),
     ):
-        if key in given:
-            fields[name] = whole(f"tune.{key}", given[key], minimum)
-    if "validation" in given:
-        fields["validation"] = _number("tune.validation", given["validation"], below=1.0)
-    if "seconds" in given:
-        fields["seconds"] = _number("tune.seconds", given["seconds"])
-    if "halving" in given:
-        fields["halving"] = truth("tune.halving", given["halving"])
-    several = tuple(f"tune.{key}={given[key]}" for key in _OF_SEVERAL if key in given)
-    return Search(**fields, metric=given.get("metric"), of_several=several)
+        if key in options:
+            fields[name] = whole(f"tune.{key}", options[key], minimum)
+    if "validation" in options:
+        fields["validation"] = _number("tune.validation", options["validation"], below=1.0)
+    if "seconds" in options:
+        fields["seconds"] = _number("tune.seconds", options["seconds"])
+    if "halving" in options:
+        fields["halving"] = truth("tune.halving", options["halving"])
+    search_words = tuple(f"tune.{key}={options[key]}" for key in _SEARCH_KEYS if key in options)
+    return Search(**fields, metric=options.get("metric"), of_several=search_words)
 
 
-def _number(what: str, text: str, *, below: float = math.inf) -> float:
+def _number(key: str, text: str, *, below: float = math.inf) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < below:
         limit = "" if math.isinf(below) else f" and below {below:g}"
-        raise ConfigError(f"{what} is {text!r}, should be a number above 0{limit}")
+        raise ConfigError(f"{key} is {text!r}, should be a number above 0{limit}")
     return value

@@ -204,7 +204,7 @@ def test_a_tag_labels_the_rows_of_a_command_and_no_others(here):
     sweep = ["-m", "method=nothing", "seed=0,1"]
     run_here(here, "method=nothing", "seed=0", check=0)
     done = run_here(here, *sweep, "tag=second", check=0)
-    assert "1 of the rows that were there before have another tag or none" in done.stderr
+    assert "1 of the rows that existed before have another tag or none" in done.stderr
     found = rows(here).set_index("seed")["tag"]
     assert found.isna().to_dict() == {0: True, 1: False}
     assert found[1] == "second"
