@@ -9,7 +9,7 @@ __all__ = ["read_rows"]
 
 
 def __getattr__(name: str) -> Any:
-    """`kbench.read_rows` is imported when it is first used: kernels need no pandas."""
+    """Import `kbench.read_rows` at its first use, because kernels need no pandas."""
     if name != "read_rows":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module("kbench.report").read_rows

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kbench.cli import main
 
-# `-m` puts the working directory on the path. It stays where it is kbench's own source tree.
+# `-m` puts the working directory on the path, where only kbench's own source tree may stay.
 if not sys.flags.safe_path and Path(sys.path[0]) != Path(__file__).parents[1]:
     del sys.path[0]
 

@@ -1,8 +1,8 @@
 """Class labels as numbers, signs and indicators, and decision values as labels.
 
 With two classes there is one decision function, which is positive for `classes[1]`. With q > 2
-classes there are q of them, one against the rest or one score each, and the largest value decides.
-Models for pairs of classes have q (q - 1) / 2, each positive for the first class of its pair.
+classes there are q functions (one-vs-rest models, or scores), and the largest value decides. Models
+for pairs of classes have q (q - 1) / 2 functions, each positive for the first class of its pair.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 
 
 def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Classes of a training set and the class number of each row.
+    """The classes of a training set, and the class number of each row.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
     except TypeError:
         types = sorted({type(label).__name__ for label in np.ravel(y)})
         raise ValueError(
-            f"y has labels of the types {', '.join(types)}, which have no order; labels should be "
-            "of one type, and no row without one"
+            f"y has labels of the types {', '.join(types)}, which have no order; every row should "
+            "have a label, and all labels one type"
         ) from None
     return classes, index.reshape(-1)
 
@@ -69,13 +69,13 @@ def index_in_stream(estimator: Any, y: np.ndarray, classes: Any, *, first: bool)
 
     The first chunk sets `estimator.classes_` from `classes`, after labels and classes are checked.
 
-    Raises ValueError: no classes with the first chunk, fewer than two, others than before, or an
-    unknown label.
+    Raises ValueError: the first chunk comes without classes, there are fewer than two classes, the
+    classes differ from the first chunk's, or a label is unknown.
     """
     if first and classes is not None:
-        known = np.unique(classes)
-        index_of(known, y)
-        require_two(len(known))
+        sorted_classes = np.unique(classes)
+        index_of(sorted_classes, y)
+        require_two(len(sorted_classes))
     _check_partial_fit_first_call(estimator, classes)
     return index_of(estimator.classes_, y)
 
@@ -103,8 +103,8 @@ def winners(values: np.ndarray) -> np.ndarray:
 def decode(classes: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Labels of rows with decision values (u,) for two classes or (u, n_classes); (u,)."""
     if values.ndim == 1:
-        # `where` on arrays of one label keeps the type of strings and takes half the time of
-        # indexing with the comparison.
+        # `where` with two arrays of one label keeps the type of strings, and takes half the time
+        # that indexing `classes` with the comparison takes.
         return np.where(values > 0, classes[1:], classes[:1])
     return classes[winners(values)]
 
@@ -113,8 +113,8 @@ def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
     """Class probabilities for decision values (u, m); (u, q). m is 1 for two classes.
 
     values : (u, m) decision values
-    sigmoids : (m, 2) or (u, m, 2) Platt's A and B: 1 / (1 + exp(A value + B)) of each decision
-        function, or of each row's. Those of several classes are divided by their sum.
+    sigmoids : (m, 2) or (u, m, 2) Platt's A and B of 1 / (1 + exp(A value + B)) for each decision
+        function, or for each row, too. Values of several classes are divided by their sum.
     """
     with np.errstate(over="ignore"):
         P = 1.0 / (1.0 + np.exp(sigmoids[..., 0] * values + sigmoids[..., 1]))
@@ -124,19 +124,19 @@ def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
     return np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / P.shape[1])
 
 
-# Probabilities of pairs are kept this far from 0 and 1, as in LIBSVM.
-_MIN_OF_PAIR = 1e-7
-# Rows whose systems of equations are solved together: 24 MiB at 26 classes. Set by hand.
+# Smallest distance of a pair's probabilities from 0 and 1, as in LIBSVM.
+_MIN_PROBABILITY = 1e-7
+# Rows whose systems of equations are solved together (24 MiB with 26 classes). Set by hand.
 _COUPLED_ROWS = 4096
 
 
 def coupled_probabilities(values: np.ndarray, sigmoids: np.ndarray, q: int) -> np.ndarray:
     """Class probabilities for the decision values of all pairs of classes; (u, q).
 
-    The minimiser of the sum over pairs (i, j) of (r_ji p_i - r_ij p_j)^2 with probabilities p of
-    sum 1, where r_ij is the probability of class i among classes i and j (Wu, Lin and Weng,
-    "Probability Estimates for Multi-class Classification by Pairwise Coupling", JMLR 5, 2004, the
-    second approach). Its equations are solved directly, in O(u q^3) time.
+    The probabilities p, whose sum is 1, minimise the sum over pairs (i, j) of
+    (r_ji p_i - r_ij p_j)^2, where r_ij is the probability of class i among classes i and j (Wu, Lin
+    and Weng, "Probability Estimates for Multi-class Classification by Pairwise Coupling", JMLR 5,
+    2004, the second approach). The optimality conditions are solved directly, in O(u q^3) time.
 
     values : (u, q (q - 1) / 2), pairs in the order (0, 1), (0, 2), ..., (q - 2, q - 1)
     sigmoids : (q (q - 1) / 2, 2). Platt's A and B of each pair.
@@ -147,7 +147,7 @@ def coupled_probabilities(values: np.ndarray, sigmoids: np.ndarray, q: int) -> n
         block = slice(start, start + _COUPLED_ROWS)
         with np.errstate(over="ignore"):
             r = 1.0 / (1.0 + np.exp(sigmoids[:, 0] * values[block] + sigmoids[:, 1]))
-        r = np.clip(r, _MIN_OF_PAIR, 1.0 - _MIN_OF_PAIR)
+        r = np.clip(r, _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
         R = np.zeros((len(r), q, q))
         R[:, first, second], R[:, second, first] = r, 1.0 - r
         # The optimality conditions with the multiplier of the sum as the last unknown.
@@ -155,8 +155,8 @@ def coupled_probabilities(values: np.ndarray, sigmoids: np.ndarray, q: int) -> n
         A[:, :q, :q] = -R * R.transpose(0, 2, 1)
         A[:, range(q), range(q)] = np.square(R).sum(axis=1)
         A[:, q, q] = 0.0
-        right = np.zeros((len(r), q + 1, 1))
-        right[:, q] = 1.0
-        p = np.maximum(np.linalg.solve(A, right)[:, :q, 0], 0.0)
+        b = np.zeros((len(r), q + 1, 1))
+        b[:, q] = 1.0
+        p = np.maximum(np.linalg.solve(A, b)[:, :q, 0], 0.0)
         P[block] = p / p.sum(axis=1, keepdims=True)
     return P

@@ -1,6 +1,6 @@
-"""`kbench`: a bare word is a command, everything else is a run that Hydra composes.
+"""`kbench`: a bare first word is a command; other words are a run that Hydra composes.
 
-Heavy packages are not imported here, so that help is printed at once.
+This module does not import heavy packages, so that help is printed at once.
 """
 
 import os
@@ -24,10 +24,10 @@ HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
   -m, --multirun    sweep over values that are separated by commas
   --cfg job         show the composed configuration and run nothing
   rerun=none|failed|changed|all    which runs that have a row are repeated (default none)
-  on_error=stop     no run starts after the first one that failed
+  on_error=stop     no run starts after a run has failed
   metrics=[NAME]    further scores, as log_loss; docs/results.md has the names
   callbacks=[MODULE:FUNCTION]    functions of your own that get every finished row
-  tag=NAME          a label of the rows; `kbench report tag=NAME` shows them alone
+  tag=NAME          a label of the rows; `kbench report tag=NAME` shows only these rows
 
 Commands:
 """
@@ -36,8 +36,8 @@ Commands:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 a wrong command.
 
-    A signal that ends the command gives 128 plus its number; SIGPIPE's where nobody reads the
-    output to its end.
+    A signal that ends the command gives 128 plus its number; if nobody reads the output to its
+    end, the signal is SIGPIPE.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, RuntimeError) and "cannot cache function" in str(error):
             message = NO_CACHE
         elif isinstance(error, MemoryError) or streams.may_lack_memory(error):
-            message = f"out of memory: {_printable(with_type(error))}"  # in any library's words
+            message = f"out of memory: {_printable(with_type(error))}"
         else:
             raise
         print(f"kbench: {message}", file=sys.stderr)
@@ -81,7 +81,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in one_line(text))
 
 
-# Commands of other tools -> what does the same here.
+# Commands of other tools -> the command of kbench that does the same.
 _COMMANDS_ELSEWHERE = {
     **dict.fromkeys(("show", "ls", "describe", "info", "methods", "datasets"), "list"),
     **dict.fromkeys(("results", "table", "summary", "plots"), "report"),
@@ -89,8 +89,8 @@ _COMMANDS_ELSEWHERE = {
 }
 
 
-def _instead(word: str, others: Sequence[str]) -> str:
-    """What the user may have meant by a first word that is not a command."""
+def _hint_for(word: str, others: Sequence[str]) -> str:
+    """A hint on a first word that is not a command."""
     from kbench.commands.reporting import WORDS
     from kbench.config import option_named
     from kbench.mistyped import KEYS, nearest, with_hyphens
@@ -102,8 +102,8 @@ def _instead(word: str, others: Sequence[str]) -> str:
         return f": write {word}={value} without blanks"
     if word in WORDS:
         return f": write kbench report {word}"
-    if meant := option_named(word):
-        return f": write {meant}"
+    if suggestion := option_named(word):
+        return f": write {suggestion}"
     if hyphens := with_hyphens(word):
         return f": write {hyphens}"
     if word in KEYS:
@@ -127,21 +127,21 @@ def _dispatch(words: list[str]) -> int:
     if len(words) == 2 and "help" in words and {*words} & {*COMMANDS}:
         words = [*({*words} & {*COMMANDS}), "--help"]
     word = words[0] if words else "help"
-    asks = any(flag in words for flag in ("-h", "--help"))
-    if word == "help" or (asks and word not in COMMANDS):
+    asks_help = any(flag in words for flag in ("-h", "--help"))
+    if word == "help" or (asks_help and word not in COMMANDS):
         print(HELP, end="")
         for name, (about, _) in COMMANDS.items():
             print(f"  {name:10} {about}")
         return 0
-    os.getcwd()  # an error here, not somewhere in the command, if the folder is gone
+    os.getcwd()  # raises here, before the command begins, if the folder is gone
     if word in COMMANDS:
         module = import_module(f"kbench.commands.{COMMANDS[word][1]}")
-        if asks:
+        if asks_help:
             print((module.__doc__ or "").strip())
             return 0
         return module.main(words[1:])
     if "=" not in word and not word.startswith(("-", "~")):
-        raise ConfigError(f"{word!r} is not a command{_instead(word, words[1:])}")
+        raise ConfigError(f"{word!r} is not a command{_hint_for(word, words[1:])}")
     from kbench.commands import running
 
     return running.main(words)

@@ -1,11 +1,11 @@
 """numba's compilations in this process: a clock for their seconds, and a log line for a long wait.
 
-Compiled functions are compiled when they are first used and kept in numba's cache on disk. numba
-announces each compilation that the cache does not answer as the event `numba:compile`.
+numba compiles a function at its first call and keeps the code in its cache on disk. numba announces
+a compilation, unless the cache has the code, as the event `numba:compile`.
 
 The engine logs one line as soon as a process has compiled for a second, while the compiler is still
-at work, and pauses Python's garbage collector meanwhile. The runner subtracts the seconds, which
-belong to no fit and to no limit.
+at work, and pauses Python's garbage collector meanwhile. The runner subtracts these seconds from
+the time of a fit and from limits.
 """
 
 import functools
@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-# Seconds of compiling in a process before the line is logged: shorter waits need no explanation.
-# Set by hand.
+# Seconds of compiling in a process before the line is logged. Set by hand: users need no
+# explanation of shorter waits.
 PATIENCE_S = 1.0
 MESSAGE = "compiling, once on this machine"
 
@@ -34,7 +34,7 @@ class CompileClock:
     Attributes
     ----------
     wall_s, cpu_s : float
-        Seconds spent compiling so far. A compilation inside another is counted once.
+        Seconds spent compiling so far. Nested compilations are not counted twice.
     """
 
     def __init__(self, report: Callable[[bool], None]) -> None:
@@ -45,7 +45,7 @@ class CompileClock:
         self._listening = False
 
     def listen(self) -> None:
-        """Begin to count, if numba is imported; without numba nothing is compiled."""
+        """Begin to count, if numba is imported."""
         if self._listening or "numba" not in sys.modules:
             return
         from numba.core import event
@@ -64,13 +64,13 @@ class CompileClock:
 
     @contextmanager
     def ignored(self) -> Iterator[None]:
-        """Do not count what is compiled in the block."""
+        """Do not count compilations in the block."""
         before = self.wall_s, self.cpu_s
         yield
         self.wall_s, self.cpu_s = before
 
     def begin(self) -> None:
-        """A compilation begins. numba's lock lets one thread at a time compile."""
+        """Start the clock; because of numba's lock only one thread compiles at a time."""
         self._depth += 1
         if self._depth == 1:
             self._wall, self._cpu = time.perf_counter(), time.thread_time()
@@ -78,7 +78,7 @@ class CompileClock:
                 self._report(True)
 
     def end(self) -> None:
-        """A compilation has ended."""
+        """Stop the clock at the end of the outermost compilation."""
         self._depth -= 1
         if self._depth == 0:
             self.wall_s += time.perf_counter() - self._wall
@@ -88,7 +88,7 @@ class CompileClock:
 
 
 class Announcement:
-    """Logs `MESSAGE`, once, when this process has compiled for `patience_s` seconds in all.
+    """Logs `MESSAGE` once, when this process has compiled for `patience_s` seconds in all.
 
     Attributes
     ----------
@@ -111,23 +111,23 @@ class Announcement:
 
     def _log(self) -> None:
         self._logged = True
-        # A warning: lower levels are not shown where nobody has configured logging.
+        # The level is warning, because lower levels are not shown unless logging is configured.
         logging.getLogger("kbench").warning(MESSAGE)
 
 
 class CollectorPause:
     """Stops Python's cyclic garbage collector while numba compiles.
 
-    numba makes hundreds of thousands of objects for a large function, and the collector would look
-    at all of them, and at the imported packages' ones, again and again: an eighth of the time
-    of a compilation. Without it the first fit of KernelSVC takes 20 MiB more.
+    numba makes hundreds of thousands of objects for a large function. The collector would visit
+    these objects and those of imported packages again and again, which takes an eighth of the time
+    of a compilation. Without the collector the first fit of KernelSVC takes 20 MiB more.
     """
 
     def __init__(self) -> None:
         self._was_enabled = False
 
     def set(self, compiling: bool) -> None:
-        """Stop the collector, or go on as it was before."""
+        """Stop the collector, or restore its state from before the compilation."""
         if compiling:
             self._was_enabled = gc.isenabled()
             gc.disable()
@@ -137,6 +137,6 @@ class CollectorPause:
 
 @functools.cache
 def watch_compiling() -> None:
-    """Announce long compiling, and pause the collector. Packages with compiled code call it."""
+    """Announce long compiling and pause the collector; packages with compiled code call this."""
     Announcement().clock.listen()
     CompileClock(CollectorPause().set).listen()

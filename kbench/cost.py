@@ -1,10 +1,9 @@
-"""Cost of predicting a row, in units of what a linear model costs.
+"""Cost of predicting a row, in units of the cost of a linear model.
 
 The unit is the time per row of the product of many rows with one vector;
 `kbench.run.execution.row_loop` has the unit of the papers of 2014, a loop over the nonzeros of one
 row after the other. A fast method is timed on as many rows as the unit, even if there are fewer
-test rows, because the fixed cost of a call (mostly checks of its input) is then negligible for
-both.
+test rows, so that the fixed cost of a call (mostly checks of its input) is negligible for both.
 
 Seconds are CPU seconds where the platform counts these finely, because wall seconds include the
 work of other processes.
@@ -17,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-# Rows of the unit, and limit on its memory in bytes (256 MiB). The time of the matrix product per
-# row is constant from about 5,000 rows on. Set by hand.
+# Number of rows of the unit, and limit of their memory in bytes (256 MiB). The time of the matrix
+# product per row is constant from about 5,000 rows on. Set by hand.
 UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
-# Least number of timed calls; their median counts. Set by hand.
+# Minimum number of timed calls, whose median counts. Set by hand.
 REPEATS = 3
-# The fixed cost of a call, which is the time to predict one row, may be at most this fraction of
-# the timed call. It is 0.1 ms for most methods and 6 ms for a random forest, whose call is limited
-# to 0.05 s. Set by hand.
-_FIXED_PART = 0.02
+# Largest fraction of a timed call that its fixed cost, the time to predict one row, may take; and
+# longest timed call, in seconds. The fixed cost is 0.1 ms for most methods, and 6 ms for a random
+# forest, whose call would take 0.3 s without the second limit. Set by hand.
+_MAX_FIXED = 0.02
 _LONGEST_S = 0.05
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
 COUNTS_CPU = time.get_clock_info("process_time").resolution <= 1e-6
@@ -34,15 +33,15 @@ _clock = time.process_time if COUNTS_CPU else time.perf_counter
 
 
 def unit_rows(X: Any) -> Any:
-    """Return 20,000 rows by repeating X (fewer if they exceed 256 MiB).
+    """Return `UNIT_ROWS` repeated rows of X, or fewer if these exceed `UNIT_BYTES`.
 
     X : (n, d) dense or CSR. Dense rows are converted to C-contiguous float32.
     """
-    rows = X[np.arange(_most_rows(X)) % X.shape[0]]
+    rows = X[np.arange(_max_rows(X)) % X.shape[0]]
     return np.ascontiguousarray(rows, np.float32) if isinstance(rows, np.ndarray) else rows
 
 
-def _most_rows(X: Any) -> int:
+def _max_rows(X: Any) -> int:
     dense = isinstance(X, np.ndarray)
     return min(UNIT_ROWS, UNIT_BYTES // (4 * X.shape[1]) + 1) if dense else UNIT_ROWS
 
@@ -56,8 +55,8 @@ def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float
     n = X.shape[0]
     if seconds >= _LONGEST_S:
         return seconds / n
-    long_enough_s = min(_LONGEST_S, fixed_s(predict, X) / _FIXED_PART)
-    size = min(_most_rows(X), int(n * long_enough_s / max(seconds, 1e-9)))
+    long_enough_s = min(_LONGEST_S, fixed_s(predict, X) / _MAX_FIXED)
+    size = min(_max_rows(X), int(n * long_enough_s / max(seconds, 1e-9)))
     if size <= n:
         return seconds / n
     rows = X[np.arange(size) % n]
@@ -71,7 +70,7 @@ def fixed_s(predict: Callable[[Any], Any], X: Any) -> float:
 
 
 def median_s(function: Callable[[], Any]) -> float:
-    """Return the median seconds of at least three calls, and of as many as fit into 2 ms."""
+    """Return the median seconds of `REPEATS` calls, or of more if they fit into 2 ms."""
     function()
     seconds: list[float] = []
     begin = time.perf_counter()

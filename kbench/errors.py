@@ -1,4 +1,4 @@
-"""Errors that the user can correct: one clear line each, no traceback. Warnings of a fit.
+"""Errors that the user can correct, each a line without traceback, and warnings of fits.
 
 The command line prints `str(error)` and exits with code 2. Any other exception is a
 defect of kbench, or a failure of a method, which is stored in the row of its run.
@@ -16,14 +16,14 @@ NO_CACHE = (
     "numba can write its compiled functions neither beside kbench nor into the user's cache "
     "folder: set NUMBA_CACHE_DIR to a folder that can be written"
 )
-"""For numba's RuntimeError `cannot cache function`, which it raises when kbench is imported."""
+"""Message for numba's RuntimeError `cannot cache function`, raised when kbench is imported."""
 
 
 def one_line(text: object, max_chars: int | None = None) -> str:
-    """A message, or the text of an exception, without line ends, of at most `max_chars`."""
-    whole = " ".join(str(text).split())
-    cut = max_chars is not None and len(whole) > max_chars
-    return f"{whole[: max_chars - 1]}…" if cut and max_chars else whole
+    """A message or exception as text without line ends, of at most `max_chars` characters."""
+    line = " ".join(str(text).split())
+    is_too_long = max_chars is not None and len(line) > max_chars
+    return f"{line[: max_chars - 1]}…" if is_too_long and max_chars else line
 
 
 def counted(n: int, noun: str) -> str:
@@ -37,26 +37,26 @@ def with_type(error: BaseException, max_chars: int | None = None) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the message of an exception, or the name of its type without a message."""
+    """The first line of an exception's message; if the message is empty, the exception's type."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """A warning that names the line which called `fit`, unless that is `without_warnings`."""
+    """Warn at the line that called `fit`, unless that line is inside `without_warnings`."""
     if not issubclass(category, _withheld.get()):
         warnings.warn(message, category, stacklevel=_level_of_caller())
 
 
-# Categories that fits in this thread do not warn of.
+# Categories of warnings that are suppressed in this thread.
 _withheld: ContextVar[tuple[type[Warning], ...]] = ContextVar("_withheld", default=())
 
 
 @contextmanager
 def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
-    """Within it, `warn` in this thread does nothing: for fits whose caller says what there is.
+    """Suppress `warn` in this thread, for fits whose caller gives the warnings itself.
 
-    `warnings.catch_warnings` changes the filters of the process. Where fits in two threads leave it
-    in the order in which they have entered it, no warning of the process is shown any more.
+    `warnings.catch_warnings` would change the filters of the whole process: if fits in two threads
+    leave it in the order in which they entered it, the process never shows a warning again.
     """
     token = _withheld.set((*_withheld.get(), category))
     try:
@@ -78,7 +78,7 @@ def _level_of_caller() -> int:
 
 
 class KbenchError(Exception):
-    """A mistake or a circumstance that the user can correct; its text is one line.
+    """A mistake or a circumstance that the user can correct, described in one line.
 
     The line names the parameter or `file:line`, the value found there, and what is expected.
     """
@@ -93,7 +93,7 @@ class DataError(KbenchError):
 
 
 class DataNotFoundError(DataError):
-    """A raw file that is absent and cannot be fetched; its address and folder are named."""
+    """A raw file that is absent and cannot be fetched; the message has its address and folder."""
 
 
 class ModelError(KbenchError):
@@ -105,7 +105,7 @@ class UnavailableError(KbenchError):
 
 
 def required(module: str, needs: str, extra: str) -> Any:
-    """A module of an optional package; an UnavailableError says what `needs` it, and the extra."""
+    """A module of an optional package; the UnavailableError says what needs it, and the extra."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

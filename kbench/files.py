@@ -1,7 +1,7 @@
-"""Atomic writes: a file is complete and on disk before it gets its name. Files of numbers as maps.
+"""Atomic writes, which complete a file on disk before it gets its name, and memory maps.
 
-While a temporary file is written, its writer holds a lock on it. A file whose lock is free was left
-by a process that was killed. Its age is not evidence, because the clock may jump.
+The writer of a temporary file holds a lock on the file. If the lock is free, the writer was killed.
+The file's age is no evidence of that, because the clock may jump.
 """
 
 import fcntl
@@ -50,7 +50,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 def output_file(path: Path) -> Iterator[BinaryIO]:
     """`atomic_file` for a path that a user names, which may be a link, /dev/stdout or a pipe.
 
-    A link is followed; what is not a regular file is written to at the end of the block.
+    Links are followed; devices and pipes receive the content at the end of the block.
 
     Raises KbenchError: as in `atomic_file`.
     """
@@ -58,11 +58,11 @@ def output_file(path: Path) -> Iterator[BinaryIO]:
         with atomic_file(path.resolve()) as file:
             yield file
         return
-    held = BytesIO()
-    yield held
+    buffer = BytesIO()
+    yield buffer
     try:
         with path.open("wb", buffering=0) as device:
-            device.write(held.getbuffer())
+            device.write(buffer.getbuffer())
     except OSError as exc:
         raise _cannot_write(path, exc) from exc
 
@@ -75,7 +75,7 @@ def remove_abandoned(temporary: Path) -> None:
 
 
 def _new_temporary_file(path: Path) -> tuple[Path, BinaryIO]:
-    """A new file beside `path`, locked."""
+    """A new locked file in the folder of `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
@@ -84,12 +84,12 @@ def _new_temporary_file(path: Path) -> tuple[Path, BinaryIO]:
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink > 0:
             return temporary, file
-        file.close()  # it was removed as abandoned before it was locked
+        file.close()  # another process removed the file as abandoned before it was locked
 
 
 def _cannot_write(path: Path, error: OSError) -> KbenchError:
     reason = error.strerror or error
-    for folder in path.parents:  # a link to nowhere "exists" to the system
+    for folder in path.parents:  # mkdir fails for a link whose target is missing
         if os.path.islink(folder) and not os.path.exists(folder):
             reason = f"{folder} is a link to {os.readlink(folder)}, which is not there"
     return KbenchError(f"cannot write {path}: {reason}")
@@ -107,7 +107,7 @@ def _sync_folder(folder: Path) -> None:
 def mapped(path: Path) -> "np.ndarray":
     """An .npy file as a read-only memory map.
 
-    It is a plain ndarray over the map, because np.memmap costs time in every operation.
+    The result is a plain ndarray over the map, because np.memmap costs time in every operation.
     """
     import numpy as np
 
@@ -115,7 +115,7 @@ def mapped(path: Path) -> "np.ndarray":
 
 
 def mapped_numbers(path: Path, dtype: Any) -> "np.ndarray":
-    """A file of nothing but numbers as a plain array on a read-only memory map."""
+    """A binary file of numbers without a header as a plain array on a read-only memory map."""
     import numpy as np
 
     if not path.stat().st_size:  # an empty file cannot be mapped

@@ -1,4 +1,4 @@
-"""What a mistyped word of a command is answered with: the nearest name, or what to write."""
+"""Answers to mistyped words of a command: the nearest name, or what to write instead."""
 
 import difflib
 import re
@@ -10,37 +10,36 @@ from kbench.errors import ConfigError, one_line
 from kbench.settings import Settings
 from kbench.synonyms import NAMES, synonym
 
-# Folders of configs/ that a command chooses from, and the keys of a command and its configs.
+# Folders of configs/ from which a command selects files, and the keys of a command and its configs.
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
 KEYS = frozenset({*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"})
 
-
-# Similarity to a misspelt word (difflib's ratio) above which a name is offered, and how far below
-# the most similar one further names may be. Choices of taste.
-_SIMILAR, _FURTHER = 0.6, 0.2
+# Similarity to a misspelt word (difflib's ratio) above which a name is offered, and the largest
+# difference to the most similar name. Set by hand.
+_MIN_RATIO, _MAX_GAP = 0.6, 0.2
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """' (nearest: a, b)' for a message; '' if no known word is similar."""
-    # Dotted keys are compared by their last words, because the others are alike in most of them.
+    # Dotted keys are compared by their last words, because most keys share their first words.
     dotted = word.count(".") > 0
-    typed = word.casefold().rpartition(".")[2]
-    matcher = difflib.SequenceMatcher(b=typed)
+    last_word = word.casefold().rpartition(".")[2]
+    matcher = difflib.SequenceMatcher(b=last_word)
     ratios: dict[str, float] = {}
     for name in sorted(set(known)):
         matcher.set_seq1((name.rpartition(".")[2] if dotted else name).casefold())
-        within = len(typed) > 2 and typed in name.casefold()
-        if (matcher.quick_ratio() > _SIMILAR and matcher.ratio() > _SIMILAR) or within:
+        contained = len(last_word) > 2 and last_word in name.casefold()
+        if (matcher.quick_ratio() > _MIN_RATIO and matcher.ratio() > _MIN_RATIO) or contained:
             ratios[name] = matcher.ratio()
-    min_ratio = max(ratios.values(), default=0.0) - _FURTHER
+    min_ratio = max(ratios.values(), default=0.0) - _MAX_GAP
     similar = {n: difflib.SequenceMatcher(None, n, word).ratio() for n in ratios}
-    close = [name for name in ratios if ratios[name] >= min_ratio]
-    close.sort(key=lambda name: (-ratios[name], -similar[name]))
-    return f" (nearest: {', '.join(close[:3])})" if close else ""
+    offered = [name for name in ratios if ratios[name] >= min_ratio]
+    offered.sort(key=lambda name: (-ratios[name], -similar[name]))
+    return f" (nearest: {', '.join(offered[:3])})" if offered else ""
 
 
 def instead_of(group: str, name: str, known: Iterable[str]) -> str:
-    """What a message adds on a name that is not among the `known` ones of a group of configs."""
+    """The hint of a message on a name that a group of configs, with names `known`, lacks."""
     known = list(known)
     names = f", there are {', '.join(sorted(known)) or 'none'}"
     if len(known) > 8:
@@ -49,11 +48,11 @@ def instead_of(group: str, name: str, known: Iterable[str]) -> str:
     hint = nearest(name, known) or names
     if name == "null":
         hint = f": write {group}=NAME{names}"
-    elif meant := [one for one in NAMES.get(name.casefold(), ()) if one in known]:
-        hint = f" (nearest: {', '.join(meant)})"
+    elif alternatives := [other for other in NAMES.get(name.casefold(), ()) if other in known]:
+        hint = f" (nearest: {', '.join(alternatives)})"
     elif name.startswith("[") or name in ("all", "*"):
-        several = name.strip("[]") if name.startswith("[") else "glob(*)"
-        hint = f": several are written -m '{group}={several}'"
+        values = name.strip("[]") if name.startswith("[") else "glob(*)"
+        hint = f": several are written -m '{group}={values}'"
     elif name.startswith("{"):
         hint = f": write one key at a time, as in {group}.{name.strip('{}').replace(':', '=', 1)}"
     if group == "dataset" and re.fullmatch(r"[\w-]+", name):
@@ -77,14 +76,14 @@ _HYDRA_KEYS = {
 
 
 def with_hyphens(word: str) -> str:
-    """A flag that begins with a dash of typography, as web pages have it, with hyphens; or ''."""
+    """A flag whose dash is typographic, as on web pages, with hyphens instead; '' if it is not."""
     if not word.startswith(("–", "—", "−")):
         return ""
     return "-" * (1 + (word[0] == "—")) + word.lstrip("–—−")
 
 
 def check_word(text: str, before: str, after: str) -> None:
-    """Refuse a word of a command that Hydra would misread, or answer with its own help.
+    """Refuse a word of a command that Hydra would misread, or would answer with Hydra's help.
 
     text : the word.
     before, after : the words beside it, or "".
@@ -96,23 +95,23 @@ def check_word(text: str, before: str, after: str) -> None:
     name = key.lstrip("+~")
     if not equals and not text.startswith("~"):
         if (split := before.endswith((",", "="))) or after.startswith("="):
-            one, two = (before, text) if split else (text, after)
-            raise ConfigError(f"{one} {two}: write it without spaces, as in {one}{two}")
-        instead = "; `kbench help` shows both"
+            first, second = (before, text) if split else (text, after)
+            raise ConfigError(f"{first} {second}: write it without spaces, as in {first}{second}")
+        hint = "; `kbench help` shows both"
         if hyphens := with_hyphens(text):
-            instead = f": write {hyphens}"
+            hint = f": write {hyphens}"
         elif _is_key(text):
-            instead = f": write {text}={'VALUE' if '=' in after else after or 'VALUE'}"
+            hint = f": write {text}={'VALUE' if '=' in after else after or 'VALUE'}"
         elif (typed := re.fullmatch(r"([\w.]+):(.+)", text)) and _is_key(typed[1]):
-            instead = f": write {typed[1]}={typed[2]}"
-        raise ConfigError(f"{text!r} is neither a command nor key=value{instead}")
+            hint = f": write {typed[1]}={typed[2]}"
+        raise ConfigError(f"{text!r} is neither a command nor key=value{hint}")
     if equals and not name:
         raise ConfigError(f"{text}: a key is missing before =, as in method{text}")
     if "@" in name:
         raise ConfigError(f"{text}: kbench has no packages, write {name.partition('@')[0]}={value}")
     if re.match(r"hydra[./]", name):
-        instead = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
-        raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
+        hint = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
+        raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {hint}")
     if not re.search(r"[./@]", name) and name not in KEYS:
         hint = synonym(name) or nearest(name, KEYS - {"use"})
         if not hint:
@@ -137,7 +136,7 @@ def _is_key(name: str) -> bool:
 
 
 def _syntax_hint(key: str, value: str) -> str:
-    """What is wrong with a value that Hydra does not read and quotes would not mend, or ''."""
+    """A hint for an unreadable value that quotes would not mend; '' if there is none."""
     straight = value.translate(dict.fromkeys(map(ord, "“”„‘’‚«»"), "'"))
     if straight != value:
         return f"quotes should be ' or \", as in {key}={straight}"
@@ -155,33 +154,34 @@ def _syntax_hint(key: str, value: str) -> str:
 def unread(typed: str, reason: str, *, intervals: bool) -> ConfigError:
     """The error on a word that Hydra's grammar does not read.
 
-    typed : the word. reason : the text of its error. intervals : whether intervals are searched.
+    typed : the word. reason : the text of Hydra's error. intervals : whether the command searches
+    intervals.
     """
     text = one_line(typed)
     key, _, value = text.partition("=")
-    plain = re.fullmatch(r"[\w./@+~]+", key) is not None
+    is_plain = re.fullmatch(r"[\w./@+~]+", key) is not None
     if key != key.strip():
         return ConfigError(f"{text}: write {key.strip()}={value.strip()} without blanks")
-    if plain and not re.fullmatch(r"[+~]*\w+([./]\w+)*", key):
+    if is_plain and not re.fullmatch(r"[+~]*\w+([./]\w+)*", key):
         return ConfigError(f"{text}: a key is words with points between them, as in method.C")
-    if plain and re.match(r"(tag\(.*)?interval\(", value):
+    if is_plain and re.match(r"(tag\(.*)?interval\(", value):
         return ConfigError(
             f"{text}: should be {key}=interval(LOW,HIGH) of two numbers, or "
             f"{key}=tag(log,interval(LOW,HIGH))"
         )
     if unknown := re.search(r"Unknown function '(\w+)'", reason):
-        one = f"'{key}=interval(0.1,10)' for kbench tune, or "
+        tune = f"'{key}=interval(0.1,10)' for kbench tune, or "
         return ConfigError(
-            f"{text}: Hydra has no function {unknown[1]}: write {one * intervals}the values, as in "
-            f"-m {key}=0.1,1,10"
+            f"{text}: Hydra has no function {unknown[1]}: write {tune * intervals}the values, as "
+            f"in -m {key}=0.1,1,10"
         )
     if value and re.fullmatch(r"[-+\d.e^*/()]+", value):
         return ConfigError(f"{text}: write the number out, as in {key}=1000")
     reason = one_line(reason.split("\n")[0])
     if "NoViableAlt" in reason:
         reason = "a character that Hydra does not read outside quotes"
-    if instead := _syntax_hint(key, value):
-        return ConfigError(f"{text}: {instead}")
-    shown = plain and text == typed and not set(value) & set("'\"\\$`!")
-    example = f""", as in "{key}='{value}'\"""" * shown
+    if hint := _syntax_hint(key, value):
+        return ConfigError(f"{text}: {hint}")
+    has_example = is_plain and text == typed and not set(value) & set("'\"\\$`!")
+    example = f""", as in "{key}='{value}'\"""" * has_example
     return ConfigError(f"{text}: {reason}; quote a value with special characters{example}")

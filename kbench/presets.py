@@ -1,9 +1,9 @@
 """Presets: named sets of default parameters, such as the settings of a paper's experiments.
 
 A preset supplies defaults only. A parameter that presets set has the default None, which means "use
-the preset's value"; any other value was chosen by the user and is kept. The tables stand here, in a
-module that imports nothing, because the planner fills the parameters of a row from them before
-any numerical code is loaded (`meta.presets` in a method's YAML file names the table).
+the preset's value"; any other value is the user's and takes precedence. This module imports no
+numerical code, because the planner fills the parameters of a row from its tables before such code
+is loaded (`meta.presets` in a method's YAML file names the table).
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from typing import Any
 # parameters.
 Table = Mapping[str | None, Mapping[str, Any]]
 
-# "paper": Si, Hsieh and Dhillon (JMLR 18, 2017), with one addition: the pseudo-inverses of sampled
-# links cut singular values below 0.03 of the largest. The papers name no cut. With the 1e-6 of the
-# authors' program a basis that is nearly singular on its sample makes links of any size: the kernel
-# error of five seeds is .077 to .119 on pendigits, and .063 to .066 with the cut. Links are not
-# dropped: eps = 0.1, which the ICML 2014 version states, gives .226 there and .040 on ijcnn1, where
-# Table 7 prints .0811 and .0082. "released": the authors' program, where `rank` is that of the
-# whole matrix.
+# "paper" has the settings of Si, Hsieh and Dhillon (JMLR 18, 2017), with one addition: the
+# pseudo-inverses of sampled links cut singular values below 0.03 of the largest. The papers name no
+# cut. With a cut of 1e-6, as in the authors' program, a basis that is nearly singular on its sample
+# gives arbitrarily large links: the kernel error of five seeds on pendigits is .077 to .119, but
+# .063 to .066 with a cut of 0.03. No links are dropped: eps = 0.1, which the ICML 2014 version
+# states, gives .226 on pendigits and .040 on ijcnn1, where Table 7 prints .0811 and .0082.
+# "released" has the settings of the authors' program, where `rank` is that of the whole matrix.
 _MEKA_DEFAULT = {
     "landmarks": "kmeans",
     "basis_sampling": "diagonal",
@@ -43,10 +43,10 @@ MEKA: Table = {
 # Ratio of the numbers of clusters of consecutive levels of DC-SVM in the paper, in every preset.
 BRANCHING = 4
 
-# DC-SVM of local models. None: ours; the number of clusters follows from the number of rows
-# (`kbench.methods.base.sizes`). A looser tolerance is up to 7 times as fast, and the
-# models are approximate anyway. "paper": Hsieh, Si and Dhillon (ICML 2014), section 4: two levels
-# of 256 and 64 clusters. "released": the authors' program, whose early mode uses k-means.
+# DC-SVM of local models. None has our settings: the number of clusters follows from the number of
+# rows (`kbench.methods.base.sizes`), and the tolerance is looser than the paper's, which takes up
+# to 7 times as long. "paper" is Hsieh, Si and Dhillon (ICML 2014), section 4: two levels of 256 and
+# 64 clusters. "released" is the authors' program, whose early mode uses k-means.
 _DCSVM_LOCAL_PAPER = {
     "n_clusters": 64,
     "n_levels": 2,
@@ -61,9 +61,9 @@ DCSVM_LOCAL: Table = {
     "released": _DCSVM_LOCAL_PAPER | {"n_samples": 5000, "tol": 0.01},
 }
 
-# DC-SVM to the exact model. "paper": Algorithm 1 with k = 4, l_max = 4, m = 1000. None: ours,
-# with a loose tolerance of the levels, which only provide a starting point. "released": the
-# authors' program, which trains 256, 64 and 16 clusters on one sample.
+# DC-SVM to the exact model. "paper" is Algorithm 1 with k = 4, l_max = 4, m = 1000. None has our
+# loose tolerance of the levels, which only provide a starting point. "released" has the settings of
+# the authors' program, which trains 256, 64 and 16 clusters on one sample.
 _DCSVM_PAPER = {
     "n_clusters": 4,
     "n_levels": 4,
@@ -83,8 +83,8 @@ DCSVM: Table = {
 # Compression of HSS matrices. "paper_table4" and "paper_table5": the settings of these tables of
 # Cipolla and Gondzio, "Training very large scale nonlinear SVMs using Alternating Direction Method
 # of Multipliers coupled with the Hierarchically Semi-Separable kernel approximations" (EURO J.
-# Comput. Optim. 10, 2022), which sample near columns only. The others are ours: they add far
-# columns and a sketch, and bound the Frobenius norm of the residual. On ijcnn1 and cod-rna the
+# Comput. Optim. 10, 2022), which sample near columns only. Our other presets add far columns and a
+# sketch, and bound the Frobenius norm of the residual. On ijcnn1 and cod-rna the
 # relative error is about 1e-2 with "fast" and below 1e-3 with "accurate" (`scripts/bench_hss.py
 # compress`). "precise" is for ridges far below the largest eigenvalue.
 _HSS_PAPER = {
@@ -130,7 +130,7 @@ def resolve(preset: str | None, table: Table, given: Mapping[str, Any]) -> dict[
 
     preset : a key of `table`
     table : preset -> parameter -> default
-    given : the user's values; None where the user chose nothing. Other names are ignored.
+    given : the user's values, None if the user did not choose. Other names are ignored.
 
     Returns the user's value where it is not None, otherwise the preset's.
 

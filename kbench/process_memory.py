@@ -1,6 +1,6 @@
-"""Memory of a process as Linux counts it, and the limit of what it may reserve.
+"""Memory of a process as Linux counts it, and the limit of memory that a process may reserve.
 
-The worker of a run and the child that reads a foreign file have the same limit (RLIMIT_DATA).
+The worker of a run and the child that reads a foreign file use the same limit (RLIMIT_DATA).
 """
 
 import os
@@ -15,23 +15,23 @@ def status_kib(pid: int, *names: str) -> dict[str, int]:
     try:
         with open(f"/proc/{pid}/status") as file:
             for line in file:
-                name, _, rest = line.partition(":")
+                name, _, value = line.partition(":")
                 if name in values:
-                    values[name] = int(rest.split()[0])
+                    values[name] = int(value.split()[0])
     except (OSError, ValueError):
         pass
     return values
 
 
 def data_bytes(pid: int) -> int:
-    """Bytes that count against RLIMIT_DATA, touched or not; 0 where it cannot be known."""
+    """Bytes that count against RLIMIT_DATA, touched or not; 0 on systems other than Linux."""
     return status_kib(pid, "VmData")["VmData"] << 10 if LINUX else 0
 
 
 def limit_memory(more_bytes: int | None) -> None:
-    """Let this process reserve at most `more_bytes` beyond what it holds now, and dump no core.
+    """Limit this process to `more_bytes` beyond its present memory, and forbid core dumps.
 
-    None sets no limit of memory. An existing lower limit stays. Linux alone can limit memory.
+    None sets no limit of memory. An existing lower limit stays. Memory is limited only on Linux.
     """
     import resource
 
@@ -51,18 +51,18 @@ def machine_bytes() -> int:
 
 
 def available_bytes() -> float:
-    """Bytes that this process may still reserve: the machine and its own limit allow them."""
-    free = float("inf")
+    """Bytes that this process may still reserve within its limit and the machine's memory."""
+    available = float("inf")
     try:
         with open("/proc/meminfo") as file:
             for line in file:
                 if line.startswith("MemAvailable:"):
-                    free = int(line.split()[1]) << 10
+                    available = int(line.split()[1]) << 10
     except (OSError, ValueError):
-        return free
+        return available
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if limit == resource.RLIM_INFINITY:
-        return free
-    return min(free, max(limit - data_bytes(os.getpid()), 0))
+        return available
+    return min(available, max(limit - data_bytes(os.getpid()), 0))

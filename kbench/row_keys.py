@@ -1,29 +1,29 @@
-"""Numbers by which equal rows are found: equal for equal rows, different for nearly all others."""
+"""Numbers that identify rows: equal rows have equal keys, nearly all others different keys."""
 
 from typing import Any
 
 import numpy as np
 
-# Entries whose keys are computed at a time, 2 MB; set by hand.
+# Number of entries whose keys are computed at a time; as float64 they take 2 MB. Set by hand.
 _BATCH = 2**18
 
 
 def row_keys(X: Any, exponent: int = 0) -> np.ndarray:
     """A hash of each row X : (n, d), array or CSR, by the bits of its float64 values; (n,) uint64.
 
-    Sums of odd numbers times bits, modulo 2^64 (Dietzfelbinger et al., J. Algorithms 1997). Dense
-    and CSR rows of the same values have the same keys. O(n d).
+    Keys are sums of random odd numbers times the bits of values, modulo 2^64 (Dietzfelbinger et
+    al., J. Algorithms 1997). Dense and CSR rows of equal values have equal keys. O(n d) time.
 
-    exponent : values count in units of 2^exponent
+    exponent : values are divided by 2^exponent first
     """
     n, d = X.shape
     factors = np.random.RandomState(0).randint(2**63, size=d, dtype=np.uint64) * 2 + 1
 
-    def hashed(block: np.ndarray, of_columns: np.ndarray) -> np.ndarray:
+    def hashed(block: np.ndarray, column_factors: np.ndarray) -> np.ndarray:
         values = block.astype(np.float64)
-        # 0.0 is added to make -0.0 positive.
+        # Adding 0.0 turns -0.0 into 0.0.
         bits = ((np.ldexp(values, -exponent) if exponent else values) + 0.0).view(np.uint64)
-        return (bits ^ (bits >> np.uint64(32))) * of_columns
+        return (bits ^ (bits >> np.uint64(32))) * column_factors
 
     if not isinstance(X, np.ndarray):
         sums = np.zeros(len(X.data) + 1, np.uint64)

@@ -1,15 +1,15 @@
-"""What Ctrl-C, a SIGTERM, a closed terminal and a closed pipe do to a command.
+"""Effects of Ctrl-C, a SIGTERM, a closed terminal and a closed pipe on a command.
 
-The first signal raises `Stopped`, so that the command removes what it has begun. Signals that
-follow at once are ignored, as an impatient user or a supervisor sends several; a later one ends the
-process where it is. While runs are in progress the runner's own handler replaces this one, and a
-second signal ends it at once. Under nohup, which ignores SIGHUP, it stays ignored.
+The first signal raises `Stopped`, so that the command removes unfinished files. Signals within the
+next seconds are ignored, because impatient users and supervisors send several; a later signal ends
+the process at once. While runs are in progress the runner's own handler replaces this handler, and
+a second signal ends the runner at once. SIGHUP stays ignored under nohup.
 
-No signal is lost. One that arrives while a process is being started is handled afterwards
-(`deferred`). A `Stopped` may be raised at any line of any library. If it is dropped, because a
-destructor or a callback of a weak reference cannot raise, the signal is sent again at once; if a
-`finally` replaces it by another error, it is raised again where a command or a sweep begins or ends
-(`raise_again`, `none_lost`).
+No signal is lost. A signal that arrives while a process is being started is handled afterwards
+(`deferred`). `Stopped` may be raised at any line of any library. If Python drops the exception,
+because a destructor or a callback of a weak reference cannot raise, the signal is sent again at
+once. If a `finally` replaces the exception by another error, `Stopped` is raised again where a
+command or a sweep begins or ends (`raise_again`, `none_lost`).
 """
 
 import contextlib
@@ -24,12 +24,11 @@ from types import FrameType
 from kbench.streams import drop_output
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Seconds after the first signal in which others are ignored: more than removing files takes. Set by
-# hand.
-_PATIENCE_S = 2.0
-# Seconds after which a signal is sent again whose exception was dropped: the destructor or callback
-# that it interrupted, and the hook that Python calls then, have returned even on a busy machine.
+# Seconds after the first signal in which further signals are ignored; removing files takes less.
 # Set by hand.
+_PATIENCE_S = 2.0
+# Seconds until a signal whose exception was dropped is sent again. By then the interrupted
+# destructor or callback, and Python's hook, have returned even on a busy machine. Set by hand.
 _AGAIN_S = 0.05
 
 
@@ -42,7 +41,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class _Stop:
-    """The handler of all signals."""
+    """The handler of the signals that end a command."""
 
     def __init__(self) -> None:
         self.signum: int | None = None  # of the first signal
@@ -57,7 +56,7 @@ class _Stop:
             os._exit(128 + signum)
 
     def again(self, signum: int, ready: threading.Event) -> None:
-        """Send the first signal once more, soon, because its exception was dropped."""
+        """Send the first signal again after `_AGAIN_S`, because its exception was dropped."""
         ready.wait()
         time.sleep(_AGAIN_S)
         self.signum = None
@@ -65,13 +64,13 @@ class _Stop:
 
 
 def handled() -> list[signal.Signals]:
-    """The signals to handle: all but a SIGHUP that nohup ignores."""
+    """The signals to handle: all, without SIGHUP under nohup."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signum for signum in SIGNALS if not (ignored and signum == signal.SIGHUP)]
 
 
 def stop_on_signals() -> None:
-    """Install the handler for the rest of the process, which is a command."""
+    """Install the handler for the rest of the command's process."""
     handler = _Stop()
     for signum in handled():
         signal.signal(signum, handler)
@@ -90,7 +89,7 @@ def stop_on_signals() -> None:
 
 
 def raise_again() -> None:
-    """Raise `Stopped` if one was raised before, whatever has come of it."""
+    """Raise `Stopped` if it was raised before, even if it was caught or replaced."""
     handler = signal.getsignal(signal.SIGINT)
     if isinstance(handler, _Stop) and handler.signum is not None:
         raise Stopped(handler.signum)
@@ -98,7 +97,7 @@ def raise_again() -> None:
 
 @contextlib.contextmanager
 def none_lost() -> Iterator[None]:
-    """The work of a command: a signal in the block is what ends it, not an error that follows."""
+    """Run a command's work: after a signal the block ends with `Stopped`, not with other errors."""
     try:
         yield
     finally:
@@ -109,14 +108,15 @@ def none_lost() -> Iterator[None]:
 def deferred() -> Iterator[None]:
     """Start a process in this block: it ignores Ctrl-C, and the caller handles signals afterwards.
 
-    A signal in the block waits for its end, so that no process is left half started; a second one
-    is handled at once. SIGINT is blocked for the processes that the block starts, until they call
-    `ignore_interrupts`: Ctrl-C reaches them as well, and the command alone decides what it means.
-    Outside the main thread, in which no signal is handled, the block is run as it is.
+    A signal in the block waits until the block ends, so that no process is left half started; a
+    second signal is handled at once. SIGINT is blocked for processes that the block starts, until
+    they call `ignore_interrupts`: the terminal sends Ctrl-C to them as well, but only the command
+    reacts to it. Outside the main thread, where Python handles no signals, the block changes
+    nothing.
     """
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # whose start would unblock SIGINT
+    resource_tracker.ensure_running()  # its start inside the block would unblock SIGINT
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -149,17 +149,16 @@ def ignore_interrupts() -> None:
 
 
 def reader_gone() -> int:
-    """Stop writing to an output whose reader, such as `head`, has ended; SIGPIPE's exit code.
+    """Stop writing to an output whose reader, such as `head`, has ended; return SIGPIPE's code.
 
-    Python ignores SIGPIPE and raises BrokenPipeError instead, which is right while runs are in
-    progress.
+    Python ignores SIGPIPE and raises BrokenPipeError instead, so that runs in progress go on.
     """
     drop_output()
     return 128 + signal.SIGPIPE
 
 
 def exit_code(stop: KeyboardInterrupt) -> int:
-    """Say which signal ended the command; 128 plus its number."""
+    """Print which signal ended the command; return 128 plus its number as the exit code."""
     signum = stop.signum if isinstance(stop, Stopped) else signal.SIGINT
     with contextlib.suppress(OSError):  # the terminal may be gone
         print(f"kbench: stopped by {signal.Signals(signum).name}", file=sys.stderr, flush=True)

@@ -1,35 +1,35 @@
 """Checks of the attributes of objects that came from a model file.
 
-Compiled code reads arrays without bounds checks, by shapes and offsets that other attributes state,
-and a file of unknown origin can state anything. A class whose arrays reach compiled code therefore
+Compiled code reads arrays without bounds checks, with shapes and offsets from other attributes,
+and a file of unknown origin can hold any value. A class whose arrays reach compiled code therefore
 has a method `check_stored(self)`, which raises a ValueError unless dtypes, shapes that must agree,
-index ranges, offsets and links are consistent. `kbench.prediction.stored_checks` calls it after
-loading, once for each class of the object's bases that defines it, so it calls no `super()`. NumPy
-and SciPy check their inputs themselves: classes that only they read need no such method.
+index ranges, offsets and links are consistent. After loading, `kbench.prediction.stored_checks`
+calls the method of each of the object's base classes, so the method calls no `super()`. Classes
+whose arrays only NumPy and SciPy read need no such method, because these check their inputs.
 """
 
 from typing import Any
 
 import numpy as np
 
-# Rows of a model have fewer features: an index of a feature is stored in 32 bits.
+# Upper bound of the number of features, whose indices are stored in 32 bits.
 MAX_FEATURES = 1 << 31
 
 _DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "i8": np.int64, "u4": np.uint32}
 
 
-def require(holds: Any, what: str) -> None:
+def require(condition: Any, message: str) -> None:
     """Raise a ValueError that says `what` unless `holds`."""
-    if not holds:
-        raise ValueError(what)
+    if not condition:
+        raise ValueError(message)
 
 
 def check_arrays(owner: Any, *, in_c_order: bool = False, **expected: str) -> dict[str, int]:
     """Check dtypes and shapes of attributes, and return the lengths of named dimensions.
 
-    in_c_order : whether the arrays are read by their addresses, so that their order matters.
-    expected : attribute -> "dtype dimension ...", the dimensions numbers or names; a name stands
-        for the same length everywhere. "f4|f8" allows both; a leading "?" allows None.
+    in_c_order : whether compiled code reads the arrays by address, so that their order matters.
+    expected : attribute -> "dtype dimension ...", where dimensions are numbers or names; equal
+        names stand for equal lengths. "f4|f8" allows both types; a leading "?" allows None.
     """
     lengths: dict[str, int] = {}
     for name, form in expected.items():
@@ -37,16 +37,16 @@ def check_arrays(owner: Any, *, in_c_order: bool = False, **expected: str) -> di
         if array is None and form.startswith("?"):
             continue
         allowed = [np.dtype(_DTYPES[kind]) for kind in kinds.split("|")]
-        fits = isinstance(array, np.ndarray) and array.dtype in allowed
-        fits = fits and array.ndim == len(dimensions)
-        fits = fits and (array.flags.c_contiguous or not in_c_order)
-        if fits:
+        is_valid = isinstance(array, np.ndarray) and array.dtype in allowed
+        is_valid = is_valid and array.ndim == len(dimensions)
+        is_valid = is_valid and (array.flags.c_contiguous or not in_c_order)
+        if is_valid:
             for length, dimension in zip(array.shape, dimensions, strict=True):
-                wanted = int(dimension) if dimension.isdigit() else dimension
-                fits = fits and length == (
-                    wanted if isinstance(wanted, int) else lengths.setdefault(wanted, length)
+                size = int(dimension) if dimension.isdigit() else dimension
+                is_valid = is_valid and length == (
+                    size if isinstance(size, int) else lengths.setdefault(size, length)
                 )
-        require(fits, f"{name} should be an array of {form}, with {lengths}")
+        require(is_valid, f"{name} should be an array of {form}, with {lengths}")
     return lengths
 
 

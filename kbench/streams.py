@@ -1,6 +1,6 @@
-"""Standard streams that a command can write to, whatever the caller has made of them.
+"""Standard streams to which a command can always write, and limits of the shell.
 
-A daemon closes them, a terminal may know no letters but ASCII, a disk may be full.
+A daemon closes standard streams, a terminal may show only ASCII, and a disk may be full.
 """
 
 import errno
@@ -13,18 +13,19 @@ from typing import Any, TextIO
 
 from kbench.errors import ConfigError
 
-# Files that a command, its fork server and a worker open at a time: 20, and as many again for what
-# a method opens. Set by hand.
+# Minimum number of open files: a command, its fork server and a worker open 20 at a time, and a
+# method may open as many again. Set by hand.
 _MIN_FILES = 40
 _FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take; set by hand
 # MiB of addresses below which packages may fail to load: libraries of linear algebra and Arrow take
-# 700 with two processors, and more with each further one. Set by hand.
+# 700 MiB with two processors, and more with each further processor. Set by hand.
 _LITTLE_MEMORY_MIB = 1024
-_MIN_COLUMNS = 40  # below it tables and lists would have columns of no width; set by hand
+# Minimum characters of a line; in narrower lines some columns would have no width. Set by hand.
+_MIN_COLUMNS = 40
 
 
 class _Tolerant(io.FileIO):
-    """A file whose writes never fail: what cannot be written is dropped."""
+    """A file that drops what cannot be written, so that no write fails."""
 
     def write(self, data: Any) -> int:
         try:
@@ -34,20 +35,20 @@ class _Tolerant(io.FileIO):
 
 
 def standard_error() -> TextIO:
-    """A stream to file descriptor 2: a message that nobody can read must not end a run.
+    """A stream to file descriptor 2 whose writes cannot fail and therefore cannot end a run.
 
-    It keeps the encoding of a stream that Python had opened there (PYTHONIOENCODING).
+    The stream has the encoding that Python chose for `sys.stderr` (PYTHONIOENCODING).
     """
-    raw = io.BufferedWriter(_Tolerant(2, "w", closefd=False))
+    buffer = io.BufferedWriter(_Tolerant(2, "w", closefd=False))
     encoding = getattr(sys.stderr, "encoding", None)
-    return io.TextIOWrapper(raw, encoding, errors="backslashreplace", line_buffering=True)
+    return io.TextIOWrapper(buffer, encoding, errors="backslashreplace", line_buffering=True)
 
 
 def open_standard_streams() -> None:
     """Open the null device in place of each standard stream that is closed.
 
-    Otherwise the next file that is opened would become the stream, and messages would go into it.
-    Letters that a stream cannot show are written as escapes, such as \\xe9.
+    Otherwise the next opened file would become the stream, and would receive messages. Characters
+    that a stream cannot show are written as escapes, such as \\xe9.
     """
     for fd, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
         try:
@@ -67,7 +68,7 @@ def open_standard_streams() -> None:
 
 
 def terminal_width(default: int) -> int:
-    """Columns of the terminal, or `default` if it does not tell them; at least `_MIN_COLUMNS`."""
+    """Columns of the terminal, or `default` if they are unknown; at least `_MIN_COLUMNS`."""
     return max(_MIN_COLUMNS, shutil.get_terminal_size((default, 24)).columns)
 
 
@@ -83,7 +84,7 @@ def require_files() -> None:
 
 
 def say_few_seconds() -> None:
-    """Say that the kernel will kill the command soon, which it does without a message."""
+    """Warn that the kernel will kill the command soon, without a message of its own."""
     soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
     if soft != resource.RLIM_INFINITY and soft < _FEW_SECONDS:
         print(
@@ -94,7 +95,7 @@ def say_few_seconds() -> None:
 
 
 def say_no_compiling() -> None:
-    """Say that methods of kbench will fail with numba's messages: the shell forbids compiling."""
+    """Warn that methods of kbench will fail, if the shell forbids numba to compile."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         print(
             "kbench: this shell has NUMBA_DISABLE_JIT set, but methods of kbench need compiled "
@@ -104,7 +105,7 @@ def say_no_compiling() -> None:
 
 
 def little_memory() -> str | None:
-    """What to do about a shell that allows less memory than packages take to load, if it does."""
+    """A remedy if the shell allows less memory than loading packages takes, otherwise None."""
     for kind, flag in ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d")):
         soft, _ = resource.getrlimit(kind)
         if soft != resource.RLIM_INFINITY and soft < _LITTLE_MEMORY_MIB << 20:
@@ -116,20 +117,20 @@ def little_memory() -> str | None:
 
 
 def may_lack_memory(error: Exception) -> bool:
-    """Whether an error may be for want of memory: the shell allows little, or a library says so."""
+    """Whether a lack of memory may cause the error, as the shell's limits or a library say."""
     return little_memory() is not None or "failed to map segment" in str(error)
 
 
 def say_little_memory() -> None:
-    """Say that any step may fail or hang for want of memory, with a library's message or none."""
+    """Warn that any step may fail or hang because the shell allows little memory."""
     if (line := little_memory()) is not None:
         print(f"kbench: {line}", file=sys.stderr)
 
 
 def drop_output() -> None:
-    """Let what standard output still holds, and whatever follows, go nowhere.
+    """Drop the buffered and all later text of standard output.
 
-    Python would otherwise try to write it at its end, and complain.
+    Otherwise Python would try to write the buffer when it exits, and print an error.
     """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
@@ -137,7 +138,7 @@ def drop_output() -> None:
 
 
 def drop_unwritable_output() -> None:
-    """`drop_output` if what standard output holds cannot be written."""
+    """`drop_output` if the buffer of standard output cannot be written."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -145,7 +146,7 @@ def drop_unwritable_output() -> None:
 
 
 def described(error: OSError) -> str:
-    """An error of the system that no part of a command has expected, on one line."""
+    """One line on an error of the operating system that no part of a command has handled."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "too many open files: allow the shell more, as by `ulimit -n 256`"
     if error.errno == errno.ENOENT and error.filename is None:

@@ -1,8 +1,8 @@
-"""Keys as other tools call them, and what they are called here."""
+"""Keys and names of other tools, and the keys and names of kbench that mean the same."""
 
 from collections.abc import Collection
 
-# Words of other tools, and of other keys -> the key that does the same here.
+# Word of another tool, or of another key -> the key of kbench that does the same.
 _SYNONYMS = {
     **dict.fromkeys(("timeout", "limits.timeout", "limits.time", "time_limit"), "limits.wall_s"),
     **dict.fromkeys(("memory", "limits.memory", "memory_limit"), "limits.memory_mb"),
@@ -29,7 +29,7 @@ _SYNONYMS = {
     **dict.fromkeys(("tune.scoring", "tune.score", "tune.metrics"), "tune.metric"),
 }
 
-# Words that are the name of nothing here -> names that people mean by them.
+# Word that is no name of kbench -> names of methods that users mean by the word.
 NAMES = {
     **dict.fromkeys(("svm", "libsvm", "rbf_svm", "kernel_svm"), ("svc", "kernel_svc")),
     **dict.fromkeys(("logistic", "logreg", "logistic_regression", "linear_svm"), ("linear_svc",)),
@@ -40,21 +40,21 @@ NAMES = {
     **dict.fromkeys(("rff", "random_features"), ("rks",)),
 }
 
-# Keys that reports have and runs lack.
+# Keys of reports that runs do not have.
 OF_REPORTS = ("metric", "columns", "format", "out", "settings", "trials", "reference", "table")
 
 
 def synonym(key: str, known: Collection[str] | None = None) -> str:
-    """What a message adds on a key that kbench calls otherwise; '' for any other.
+    """The hint of a message on a key for which kbench has another word; '' if there is none.
 
     known : the keys of a command other than a run or a plan; by default the keys of a run
     """
-    meant = _SYNONYMS.get(key, key)
-    if known is None and meant in OF_REPORTS:
-        more = "; metrics=[NAME] adds a score to a run" if meant == "metric" else ""
-        called = "" if meant == key else f" (nearest: {meant})"
-        return f"{called}, which is a key of `kbench report`{more}"
+    nearest_key = _SYNONYMS.get(key, key)
+    if known is None and nearest_key in OF_REPORTS:
+        remark = "; metrics=[NAME] adds a score to a run" if nearest_key == "metric" else ""
+        hint = "" if nearest_key == key else f" (nearest: {nearest_key})"
+        return f"{hint}, which is a key of `kbench report`{remark}"
     if known is None and key == "show":
         return ", which is a key of `kbench plan`"
-    is_known = meant != key and (known is None or meant in known)
-    return f" (nearest: {meant})" if is_known else ""
+    applies = nearest_key != key and (known is None or nearest_key in known)
+    return f" (nearest: {nearest_key})" if applies else ""

@@ -2,9 +2,9 @@
 
 A method opens its phases (`with trace.phase("cluster"):`) and may report intermediate states
 (`trace(alpha=alpha, objective=f)`). A method that learns step by step reports `samples`, the number
-of rows visited, and `predict`, a function from rows to what the model would predict if the fit
-ended here; it may be called inside the callback only. The clock stands still during the callback,
-so that observing a fit does not increase the times in its row.
+of rows visited, and `predict`, a function from rows to predictions of the current model, which only
+the callback may call. The clock stops during the callback, so that observing a fit does not
+increase the times in its row.
 """
 
 import math
@@ -28,7 +28,7 @@ class Trace:
         Wall seconds by phase. The time of a nested phase is not counted in the outer phase, so the
         values add up to the total time spent in phases.
     cpu_timings : dict of str to float
-        The same in CPU seconds of this process, all threads together.
+        CPU seconds of this process by phase, summed over all threads.
     paused_wall_s, paused_cpu_s : float
         Seconds spent in the callback and in `pause`; a timer around the fit subtracts them.
     """
@@ -44,15 +44,15 @@ class Trace:
         self._cpu_mark = self.cpu_s()
 
     def wall_s(self) -> float:
-        """Wall seconds of a clock that runs as long as the fit does something that counts."""
+        """Wall seconds of the clock that times the fit."""
         return time.perf_counter()
 
     def running_s(self) -> float:
-        """`wall_s` without the pauses so far: a clock of the fit itself."""
+        """Wall seconds without the pauses so far."""
         return self.wall_s() - self.paused_wall_s
 
     def cpu_s(self) -> float:
-        """CPU seconds of this process, in the same way."""
+        """CPU seconds of this process."""
         return time.process_time()
 
     def restart(self) -> None:
@@ -65,7 +65,7 @@ class Trace:
 
     @property
     def active(self) -> bool:
-        """Whether there is a callback; without one, a method may skip states that are costly."""
+        """Whether there is a callback; if not, a method may skip costly states."""
         return self._callback is not None
 
     def phase(self, name: str) -> AbstractContextManager[None]:
@@ -119,13 +119,13 @@ class _Phase(AbstractContextManager[None]):
 class Deadline:
     """The time limit of one fit: `max_time` wall seconds from now, callbacks and pauses excluded.
 
-    The only clock for time limits in kbench. An estimator makes one at the start of `fit` and hands
-    `seconds_left()` to each solver that it calls; the solver makes its own from that number.
+    No other clock is used for time limits in kbench. An estimator makes a Deadline at the start of
+    `fit` and passes `seconds_left()` to each solver, which makes a Deadline from that number.
 
     Parameters
     ----------
     max_time : Seconds, >= 0; None or infinity means no limit
-    trace : Its paused time does not count
+    trace : Trace whose paused time does not count
 
     Examples
     --------
@@ -144,8 +144,8 @@ class Deadline:
 
     def fraction(self, part: float) -> "Deadline":
         """A deadline after 1 / `part` of the time that is left."""
-        left = self.seconds_left()
-        return Deadline(None if left is None else left / part, self._trace)
+        seconds = self.seconds_left()
+        return Deadline(None if seconds is None else seconds / part, self._trace)
 
     @property
     def passed(self) -> bool:
