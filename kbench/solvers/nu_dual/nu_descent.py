@@ -70,9 +70,8 @@ _FINEST, _MIN_MORE_STEPS = 0.01, 10_000
 # Steps are taken in float64 if float32 residuals of this many units in the last place would exceed
 # the violation to reach. Set by hand.
 _ROUNDED = 64.0
-# A working set takes all points if it would have this fraction of them: the first number if rows
-# are stored at their first use, because their values are expensive. Set by hand.
-_MOST_OF_POINTS = (0.5, 0.75)
+# A working set takes all points if it would have more than this fraction of them. Set by hand.
+_MOST_OF_POINTS = 0.75
 
 
 @dataclass(frozen=True)
@@ -240,14 +239,14 @@ class _Descent:
             part.start(rng)
             part.solve(_LOOSE * part.violation)
             support = np.flatnonzero(part.beta)
-            margin = -self._kernel.product(rows[support], part.beta[support])
+            margin = -self._row_cache().product(rows[support], part.beta[support])
         beta = _first(-margin, problem.upper, 0.5 * problem.norm)
         self._move_to(beta - _first(margin, -problem.lower, 0.5 * problem.norm))
 
     def _move_to(self, beta: np.ndarray) -> None:
         """Go from 0 to these coefficients."""
         self.beta, moved = beta, np.flatnonzero(beta)
-        self.e -= self._kernel.product(moved, beta[moved])
+        self.e -= self._row_cache().product(moved, beta[moved])
 
     def extremes(self) -> Extremes:
         b, e, lower, upper = self.beta, self.e, self.problem.lower, self.problem.upper
@@ -319,8 +318,7 @@ class _Descent:
             n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
             if 2 * n_free > size and size < n:
                 size = 2 * max(size, n_free)
-                most = _MOST_OF_POINTS[min_uses(self._kernel) > 1]
-                size = min(n if size > most * n else size, self._size_limit)
+                size = min(n if size > _MOST_OF_POINTS * n else size, self._size_limit)
             W, recent = self._working_set(extremes, recent, size)
             whole = len(W) == n
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
