@@ -45,7 +45,7 @@ class KernelNuSVC(ExactSVC):
     tol : float, default=1e-3
         Violation at which to stop, in units of f before it is divided by rho, as in `NuSVC`, for
         weights of mean 1. While rho is at most half of the violation, the solver continues, down to
-        tol / 100 or for as many steps again.
+        tol / 100 or for as many steps again, unless equal rows of both classes make rho 0.
     cache_size : float, default=1000.0
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows; `NuSVC` ignores this parameter. "balanced" makes every nu

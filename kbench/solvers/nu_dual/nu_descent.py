@@ -30,6 +30,7 @@ from sklearn.utils import check_random_state
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.block_descent import largest
+from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, free_points
 from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_rows
 from kbench.solvers.interior_point.counted_work import factorisation, steps_before
@@ -89,8 +90,8 @@ class NuDualResult:
     duality_gap: float  # Primal minus dual objective, at least 0
     n_iter: int  # Steps of two coordinates
     # {"tol", "max_iter", "max_time", "precision", "margin"}. "margin": the margin of a classifier,
-    # -epsilon, is not above half of the violation, even after as many steps again, or at a
-    # tolerance of tol / 100.
+    # -epsilon, is not above half of the violation, and it is 0 because the classes share points, or
+    # that is so even after as many steps again, or at a tolerance of tol / 100.
     stop_reason: str
 
 
@@ -150,6 +151,8 @@ def solve_nu_dual(
     result = descent.solve_exactly(tol)
     if result.stop_reason != "tol" or not problem.has_fixed_norm:
         return result
+    if not has_margin(result) and problem.has_shared_points():
+        return replace(result, stop_reason="margin")
     finest, asked = tol * _FINEST, budget.max_iter
     budget.max_iter = min(asked, budget.n_iter + max(budget.n_iter, _MIN_MORE_STEPS))
     while result.stop_reason == "tol" and not has_margin(result) and tol > finest:
@@ -188,6 +191,19 @@ class _Problem(NamedTuple):
     def has_fixed_norm(self) -> bool:
         """Whether no coefficient can change its sign, so that |b|_1 is a sum of them."""
         return not ((self.lower < 0.0) & (self.upper > 0.0)).any()
+
+    def has_shared_points(self) -> bool:
+        """Whether equal points of both classes are known to have bounds of t / 2 in each of them.
+
+        They solve the problem with Kb = 0 then, and the margin is 0. A strictly positive definite
+        kernel has no other problems without a margin. O(n d).
+        """
+        is_known = self.kernel.X is not None and self.kernel.kernel.is_definite
+        copies = Duplicates.of(self.kernel.X) if is_known else None
+        if copies is None:
+            return False
+        up, down = (np.bincount(copies.kind, bound) for bound in (self.upper, -self.lower))
+        return bool(np.minimum(up, down).sum() >= 0.5 * self.norm)
 
     def of(self, rows: np.ndarray) -> "_Problem":
         """The problem of some points; t is divided in proportion to the sums of bounds."""
