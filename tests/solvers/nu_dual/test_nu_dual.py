@@ -18,6 +18,8 @@ from kbench.solvers.nu_dual.pairs import solve_nu_pairs
 from kbench.solvers.nu_dual.side_steps import side_steps
 from kbench.trace import Deadline, Trace
 
+NUMBERS = ("objective", "intercept", "epsilon", "duality_gap", "violation")
+
 
 def problem(n, kind, seed=0, d=3):
     rng = np.random.default_rng(seed)
@@ -118,6 +120,21 @@ def test_working_sets_subsets_and_float32_reach_the_solution_of_one_set(
     assert small.epsilon == pytest.approx(whole.epsilon, abs=2e-4)
 
 
+@pytest.mark.parametrize("kind", ["classes", "regression"])
+def test_residuals_that_cannot_matter_are_not_summed_afresh(kind, monkeypatch):
+    monkeypatch.setattr(nu_dual, "FLOAT64_POINTS", 16)
+    X, z, lower, upper = problem(500, kind)
+    n_values, fields = [], []
+    for error in (nu_dual._ROUNDED_SUMS, np.inf):
+        monkeypatch.setattr(nu_dual, "_ROUNDED_SUMS", error)
+        kernel = matrix(X, np.float32)
+        result = solve_nu_dual(kernel, z, lower, upper, 0.2 * upper.sum())
+        n_values.append(kernel.n_entries)
+        fields.append(np.array([getattr(result, name) for name in NUMBERS]))
+    assert n_values[0] < n_values[1] - 100 * np.count_nonzero(result.coef)
+    np.testing.assert_allclose(*fields, rtol=1e-12)
+
+
 def test_a_regression_whose_norm_is_not_reached_has_no_tube():
     X, z, lower, upper = problem(80, "regression")
     kernel = matrix(X)
@@ -212,7 +229,7 @@ def test_pairs_are_the_problems_of_their_classes(k, limit, cache_mb, monkeypatch
         part, z = kernel.take(rows), np.zeros(len(rows))
         alone = solve_nu_dual(part, z, lower, upper, norms[p], max_time=max_time, **options)
         assert result.stop_reason[p] == alone.stop_reason
-        for name in ("objective", "intercept", "epsilon", "duality_gap", "violation"):
+        for name in NUMBERS:
             assert getattr(result, name)[p] == pytest.approx(getattr(alone, name), abs=1e-6)
         coef = np.where(first, result.coef[b - (b > a), rows], result.coef[a - (a > b), rows])
         assert 0.5 * coef @ part.block(np.arange(len(rows))) @ coef == pytest.approx(
