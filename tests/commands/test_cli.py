@@ -116,7 +116,7 @@ def test_a_users_file_is_run_and_debugged(tmp_path):
 
 def test_debug_shows_the_traceback(config_file, tmp_path):
     config_file("method/bad.yaml", "name: bad\nestimator: sklearn.svm.SVC\nkernel: precomputed\n")
-    assert kbench(tmp_path, "method=bad").returncode == 1
+    run_here(tmp_path, "method=bad", check=1)
     import pandas as pd
 
     row = pd.read_parquet(tmp_path / "results").iloc[0]

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from kbench.cli import main
+from kbench.run.execution import worker
 from kbench.run.execution.preload import preloading_sandbox
 from kbench.run.planning.task import Run, Task
 from kbench.settings import Limits
@@ -83,12 +84,8 @@ def run_here(here, *words, check=None, own_data=False):
 
     own_data : whether it sees the data of the user's.
 
-    `kbench debug` gets a process of its own, because it sets the threads and the processors of the
-    one that it fits in.
+    `kbench debug` fits here, with the threads that this process has.
     """
-    if words[:1] == ("debug",):
-        env = None if own_data else environment()
-        return in_a_process(here, *words, check=check, env=env)
     preloading_sandbox(["kbench.methods.exact.kernel_svc:KernelSVC"])
     out, err = io.StringIO(), io.StringIO()
     with (
@@ -99,6 +96,7 @@ def run_here(here, *words, check=None, own_data=False):
     ):
         if not own_data:
             patch.delenv("KBENCH_DATA", raising=False)
+        patch.setattr(worker, "set_threads", lambda threads, cpus: None)
         done = subprocess.CompletedProcess(words, main(list(words)))
     done.stdout, done.stderr = out.getvalue(), err.getvalue()
     assert check in (None, done.returncode), done.stderr

@@ -11,11 +11,13 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from harness import run_here
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kbench.cli import main
 from kbench.config import composer, read_yaml
+from kbench.run.search import parameter_search
 from kbench.run.search.intervals import (
     OptunaProposals,
     RandomProposals,
@@ -219,9 +221,10 @@ def test_the_command_takes_optuna(tmp_path):
     assert said["sampler"] == "tpe"
 
 
-def test_a_space_of_few_settings_comes_to_its_end(tmp_path):
+def test_a_space_of_few_settings_comes_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(parameter_search, "proposals", lambda *words: RandomProposals(*words[:2]))
     words = ["method=knn", "dataset=iris", "method.n_neighbors=interval(1,3)", "tune.runs=100"]
-    out, _ = tune(tmp_path, *words, "tune.validation=0.3")
+    out = run_here(tmp_path, "tune", *words, "tune.validation=0.3", check=0).stdout
     assert "trials: 3 ok" in out
     assert "budget" not in out
 
