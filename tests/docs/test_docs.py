@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 from harness import run_here
 
-from kbench.run.results.rows import schema
+from kbench.run.results.rows import STATUSES, schema
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"\A(?:#.*\n)?# (?:file: )?(\S+\.(?:ya?ml|py|txt|csv))$", re.M)
 
@@ -145,9 +145,13 @@ def test_the_commands_of_readme_are_commands(tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+    for target, heading in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text()):
         if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            there = page.parent / target if target else page
+            assert there.exists(), f"{page.name} links to {target}"
+            titles = re.findall(r"^#+ (.*)", there.read_text(), re.M) if heading else []
+            slugs = {re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in titles}
+            assert not heading or heading in slugs, f"{page.name} links to {target}#{heading}"
 
 
 def test_every_picture_is_shown_by_a_page():
@@ -184,10 +188,19 @@ def test_figures_carry_the_script_that_prints_them_and_a_date(name, text):
     assert re.search(r"\b20\d\d-\d\d-\d\d\b", text), name
 
 
-def test_the_page_on_results_explains_every_column():
+def test_every_script_stands_in_contributing():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert {path.name for path in (ROOT / "scripts").glob("*.py")} <= set(
+        re.findall(r"\w+\.py", text)
+    )
+
+
+def test_the_page_on_results_explains_every_column_and_status():
     text = (ROOT / "docs" / "results.md").read_text()
     explained = set(re.findall(r"`(\w+)`", text))
     assert set(schema().names) <= explained
+    section = text.partition("## Statuses")[2].partition("## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", section, re.M)) == STATUSES
 
 
 def test_the_constants_of_the_solver_have_the_values_that_its_page_states():
