@@ -1,4 +1,8 @@
-"""The subcommands of `kbench`, one module each."""
+"""The subcommands of `kbench`, one module each.
+
+A module reads the words of its command, calls what does the work, and prints. The work itself is in
+`kbench.run`, `kbench.report` and `kbench.data`; the choice of the command is in `kbench.cli`.
+"""
 
 # Subcommand -> (description, module of this package with main(argv) -> exit code)
 COMMANDS = {

@@ -3,7 +3,10 @@
 >>> from kbench.data import Folders, open_prepared, prepare
 >>> data = open_prepared(prepare(config, Folders.from_environment()))  # doctest: +SKIP
 
-Importing this package is cheap; numba, SciPy and tqdm are imported when the first file is read.
+`configs` has the keys of a data set's file, `sources` the files, `formats` their readers,
+`preparation` the steps from rows to arrays, `chunks` rows that are read piece by piece. The process
+in which a run prepares its data, and its limit of memory, are in `kbench.run.execution`. Importing
+this package is cheap; numba, SciPy and tqdm are imported when the first file is read.
 """
 
 from kbench.chunked import ChunkedRows

@@ -17,4 +17,6 @@ Modules: `atomics` (memory shared by threads), `byte_products` (inner products o
 VNNI), `calls` (by address), `landmark_tiles` (Gaussian landmarks, sixteen at a time), `scalars`
 (the larger of two numbers, bits of a float, population count), `tree_descent` (eight rows at a time
 down a tree), `views` (matrices in flat arrays).
+
+Users of this folder are `kbench.kernels`, `kbench.solvers` and `kbench.prediction`.
 """

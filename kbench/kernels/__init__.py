@@ -1,4 +1,9 @@
-"""Kernel functions, and kernel matrices that are computed block by block."""
+"""Kernel functions, and kernel matrices that are computed block by block.
+
+`functions` has a file for each kernel, the modules beside it what kernels share: tiles, layouts,
+threads. Approximate matrices and features are in `kbench.approximation`, sums over centres in
+`kbench.prediction`.
+"""
 
 from kbench.compiling import watch_compiling
 from kbench.kernels.kernel import Kernel

@@ -1,5 +1,8 @@
 """Optimisation algorithms; they know no estimator.
 
+A solver gets a kernel matrix or rows, targets and tolerances, and returns coefficients. Estimators
+are in `kbench.methods`, the evaluation of solutions is in `kbench.prediction`.
+
 Modules are imported when a name is first used: each has compiled functions, and a fit should load
 only those of its solver.
 """

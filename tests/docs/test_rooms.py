@@ -85,3 +85,15 @@ def test_every_module_is_named_by_a_row_or_by_a_folder_in_which_it_lies():
         told = re.findall(r'(?<=["`.])\w+(?=["`.])', file.read_text(encoding="utf-8"))
         lost = {path for path in lost if not (path.is_relative_to(folder) and path.stem in told)}
     assert not lost
+
+
+def test_the_first_lines_of_a_folder_name_the_room_of_what_does_not_live_there():
+    for file in (path for path in MODULES if path.name == "__init__.py" and path.parent != ROOT):
+        text = re.match(r'"""(.*?)"""', file.read_text(encoding="utf-8"), re.S)[1]
+        assert len(re.findall(r"[.:;](?:\s|$)", text)) > 1, file
+        rooms = set()
+        for name in re.findall(r"`([\w./]+)`", text):
+            inside = name.removeprefix("kbench.").removesuffix(".py").replace(".", "/")
+            for base in (ROOT, file.parent.parent):
+                rooms |= {path for path in (base / inside, base / f"{inside}.py") if path.exists()}
+        assert {path for path in rooms if not path.is_relative_to(file.parent)}, file

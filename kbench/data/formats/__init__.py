@@ -3,7 +3,8 @@
 Each module has `read(parts, source, task)`. It takes the files of the parts `train` and `test`, or
 `all`, and returns the rows of each part as the files hold them. Readers of tables also take a
 folder, to which they write features that may be larger than memory. A module is imported when a
-file of its format is read.
+file of its format is read. Files are found and decompressed in `sources`; rows are scaled and split
+in `preparation`.
 """
 
 import math

@@ -1,6 +1,7 @@
 """The kernel functions, one in each file; importing this package enters them into the table.
 
-A new kernel is one new file (docs/architecture.md, "Where to change what").
+A new kernel is one new file (docs/architecture.md, "Where to change what"). What kernels share is
+in `kbench.kernels`: tiles in `distances` and `inner_products`, the table in `registry`.
 """
 
 import importlib

@@ -1,1 +1,5 @@
-"""Cells of the papers' tables: the runs that fill a cell, the cell's value and notes, sheets."""
+"""Cells of the papers' tables: the runs that fill a cell, the cell's value and notes, sheets.
+
+What the papers print is in `printed`. Sentences about several cells are in `claims`, curves in
+`figures`.
+"""

@@ -1,4 +1,4 @@
-"""Charts as SVG: axes with ticks, lines, marks, error bars, maps. All charts of kbench use it.
+"""Charts as SVG: axes with ticks, lines, marks, error bars, maps. All charts of the pages use it.
 
 Equal numbers give the same text. Colours are classes `c0`, `c1`, ... of
 `kbench.report.charts.style`, so that a chart inside a web page follows its light or dark theme; a
