@@ -159,12 +159,15 @@ def test_every_picture_is_shown_by_a_page():
     assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
 
 
-def test_every_page_stands_in_the_site():
+def test_every_page_stands_in_the_site_and_in_readme():
     listed = set()
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")}
     for page in (ROOT / "docs").glob("*.md"):
         for block in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.M | re.S):
             listed.update(re.findall(r"<?([\w/-]+)>?$", block, re.M))
-    assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= listed | {"index"}
+    assert pages <= listed | {"index"}
+    shown = set(re.findall(r"docs/([\w-]+)\.md", (ROOT / "README.md").read_text()))
+    assert pages - shown == {"api", "developing", "guide", "index", "releasing"}
 
 
 # A measured time or ratio: "1.5 s", "12x"; not a bound such as "below 0.2 s".
