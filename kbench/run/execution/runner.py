@@ -23,12 +23,12 @@ from typing import Any
 
 from kbench.errors import ConfigError, counted, with_type
 from kbench.files import atomic_file
-from kbench.run.execution.claims import Claims
 from kbench.run.execution.cluster import Cluster
 from kbench.run.execution.engines.daemons import scheduler_of
 from kbench.run.execution.engines.states import REFUSED, RemoteJob
 from kbench.run.execution.guard import RunOutcome
 from kbench.run.execution.progress import Progress, Running
+from kbench.run.execution.reservations import Claims
 from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
 from kbench.run.planning.command import canonical

@@ -14,7 +14,7 @@ from kbench.commands.debugging import overrides_of
 from kbench.config import composer
 from kbench.errors import ConfigError, KbenchError, UnavailableError
 from kbench.run.execution import preparing, temporary
-from kbench.run.execution.claims import Claims
+from kbench.run.execution.reservations import Claims
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning import registry
 from kbench.settings import Limits

@@ -37,7 +37,7 @@ from kbench.errors import KbenchError
 from kbench.methods import KernelRidge
 from kbench.methods.out_of_core.checkpoint import Checkpoint
 from kbench.prediction import load_model, save_model
-from kbench.run.execution.claims import Claims
+from kbench.run.execution.reservations import Claims
 from kbench.run.planning.tuned_files import write_tuned
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.merge import merge
