@@ -33,8 +33,8 @@ def main(argv: Sequence[str]) -> int:
     sandbox = worker_sandbox(overrides)
 
     from kbench.data import Folders, status
-    from kbench.run.execution.checking import check_methods, refused_runs, rehearsed
     from kbench.run.execution.preparing import obtain_in
+    from kbench.run.execution.rehearsal import check_methods, refused_runs, rehearsed
     from kbench.run.execution.runner import environment_of, finished_here, split
     from kbench.run.planning.command import canonical
     from kbench.run.planning.durations import COLUMNS, expected

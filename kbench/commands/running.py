@@ -32,8 +32,8 @@ def main(argv: Sequence[str]) -> int:
     # The fork server's imports take longest, so the server starts before the runner's imports.
     sandbox = worker_sandbox(overrides)
 
-    from kbench.run.execution.checking import check_methods, refused_runs
     from kbench.run.execution.preparing import obtain_in
+    from kbench.run.execution.rehearsal import check_methods, refused_runs
     from kbench.run.execution.runner import Runner, finished_here, split
     from kbench.run.planning.plan import make_plan
 

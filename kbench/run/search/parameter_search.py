@@ -34,9 +34,9 @@ from kbench import __version__
 from kbench.config import Composer, options, read_yaml
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
-from kbench.run.execution.checking import check_methods
 from kbench.run.execution.preload import worker_sandbox
 from kbench.run.execution.preparing import obtain_in
+from kbench.run.execution.rehearsal import check_methods
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Plan, make_plan
