@@ -15,7 +15,7 @@ def main(argv: Sequence[str]) -> int:
     """Copy the rows; exit code 0."""
     from kbench.report.safe import printable
     from kbench.run.results.folder import ResultsFolder
-    from kbench.run.results.gather import gather
+    from kbench.run.results.imported_rows import gather
     from kbench.run.results.publishing import published_rows
 
     places, values = read(argv, ["results_dir"])

@@ -20,7 +20,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from kbench.report.safe import printable
     from kbench.run.results.folder import ResultsFolder
-    from kbench.run.results.gather import gather
+    from kbench.run.results.imported_rows import gather
 
     folder = ResultsFolder(values.get("results_dir") or "results")
     for other in others:

@@ -25,7 +25,7 @@ from urllib.request import Request, urlopen
 from kbench.errors import ConfigError, DataError
 from kbench.files import atomic_file
 from kbench.run.results.folder import COLUMNS, MODELS, TRIALS, ResultsFolder
-from kbench.run.results.gather import gather
+from kbench.run.results.imported_rows import gather
 
 MANIFEST = "manifest.json"
 _ROWS = "rows"

@@ -13,7 +13,7 @@ from result_rows import EPOCH, make_row
 from kbench.cli import main
 from kbench.errors import ConfigError
 from kbench.run.results.folder import TRIALS, Curve, ResultsFolder
-from kbench.run.results.gather import gather
+from kbench.run.results.imported_rows import gather
 
 CURVE = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
 
