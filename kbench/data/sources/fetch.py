@@ -21,9 +21,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from kbench.data.sources.catalogues import write as write_mirror
 from kbench.data.sources.content import add_to_cache, read_json
 from kbench.data.sources.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
-from kbench.data.sources.mirrors import write as write_mirror
 from kbench.data.sources.piece_sizes import piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError, one_line
 
@@ -46,7 +46,7 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
     progress : Whether to show a progress bar; by default on a terminal
 
     Returns the file. Its name is the last part of the URL, or for a table of
-    `kbench.data.sources.mirrors` the name in `file`.
+    `kbench.data.sources.catalogues` the name in `file`.
 
     Raises ConfigError: the address is not http or https, or does not end in a file name.
     Raises DataNotFoundError: the file cannot be fetched; the message has the address, the reason

@@ -36,7 +36,7 @@ def part_of(role: str) -> str:
 
 
 def is_mirror(url: str) -> bool:
-    """Whether `kbench.data.sources.mirrors` fetches a URL: sklearn:NAME or openml:NUMBER."""
+    """Whether `kbench.data.sources.catalogues` fetches a URL: sklearn:NAME or openml:NUMBER."""
     return url.partition(":")[0] in MIRRORS
 
 
