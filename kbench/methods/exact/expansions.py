@@ -17,7 +17,7 @@ from kbench.kernels.kernel import squared_norms
 from kbench.methods.exact.callable_kernel import ValueCentres, WholeRowsKernel
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.expansion import error_unit, sample_centres
-from kbench.prediction.pairs import (
+from kbench.prediction.shared_centres import (
     FEW_CENTRES,
     GaussianCentres,
     MatrixCentres,
