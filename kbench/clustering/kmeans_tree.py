@@ -15,8 +15,8 @@ from numba import njit
 
 from kbench.clustering.kmeans import sampled_kmeans
 from kbench.intrinsics.landmark_tiles import LANES, weighted_difference
+from kbench.prediction.landmark_layout import aligned
 from kbench.prediction.landmarks import Router
-from kbench.prediction.packing import aligned
 from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole, require
 
 # Rows of a CSR matrix that are converted to dense float32 rows at a time: memory against the

@@ -14,8 +14,8 @@ from numba import njit
 from kbench.intrinsics.landmark_tiles import LANES, weighted_sum
 from kbench.kernels.tiles import LOG2_E, power_of_two
 from kbench.prediction.flops import TRANSCENDENTAL, require_width
+from kbench.prediction.landmark_layout import aligned
 from kbench.prediction.landmarks import float32_rows
-from kbench.prediction.packing import aligned
 from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole
 
 # Number of rows that descend a level together, so that the processor overlaps their independent

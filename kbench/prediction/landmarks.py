@@ -23,8 +23,7 @@ from sklearn.utils import assert_all_finite
 
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.prediction.flops import TRANSCENDENTAL, require_width
-from kbench.prediction.landmark_loops import evaluate_leaves
-from kbench.prediction.packing import (
+from kbench.prediction.landmark_layout import (
     LandmarkMachine,
     aligned,
     feature_table,
@@ -34,6 +33,7 @@ from kbench.prediction.packing import (
     read_only,
     to_lanes,
 )
+from kbench.prediction.landmark_loops import evaluate_leaves
 from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole, require
 
 # All sizes below were tuned with `scripts/bench_fast_prediction.py`.

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from kbench.approximation.landmarks.pseudo_landmarks import PSEUDO, make_pseudo_landmarks
 from kbench.clustering import kmeans_tree
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import LocalLandmarks, float32_offset
-from kbench.prediction.packing import LandmarkMachine
 
 
 def machines(X, tree, pseudo, n_landmarks, rng, n_outputs=2):

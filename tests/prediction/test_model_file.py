@@ -32,8 +32,8 @@ from kbench.kernels.registry import kernel_names
 from kbench.methods import DCSVC, KernelSVC
 from kbench.prediction import ModelError, load_model, save_model, storable
 from kbench.prediction.encoding import decode, encode
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import LocalLandmarks
-from kbench.prediction.packing import LandmarkMachine
 from kbench.run.planning import registry
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "method"

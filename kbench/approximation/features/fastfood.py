@@ -22,7 +22,7 @@ from kbench.approximation.features.feature_map import to_dense
 from kbench.approximation.features.fourier import FourierFeatures
 from kbench.approximation.features.hadamard import transform_row
 from kbench.prediction.flops import TRANSCENDENTAL
-from kbench.prediction.packing import read_only
+from kbench.prediction.landmark_layout import read_only
 from kbench.stored import check_arrays, check_indices, require
 
 

@@ -21,8 +21,8 @@ from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.matrix import nbytes
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
-from kbench.prediction.packing import LandmarkMachine
 from kbench.stored import MAX_FEATURES, check_arrays, check_whole, require
 from kbench.validated import choice, integer, usual
 

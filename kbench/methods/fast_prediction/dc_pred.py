@@ -26,7 +26,7 @@ from kbench.methods.fast_prediction.landmark_leaves import (
     approximation,
     expansion,
 )
-from kbench.prediction.packing import LandmarkMachine
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, TakesSparseRows, fit_context, usual, validate_data

@@ -33,8 +33,8 @@ from kbench.methods.fast_prediction.trained_leaves import (
     warn_of_time,
 )
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
-from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 from kbench.validated import NOT_NEGATIVE, choice, fit_context, usual
 

@@ -29,13 +29,13 @@ from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
 from kbench.prediction import group_rows
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import (
     LocalLandmarks,
     Router,
     float32_offset,
     require_float32_range,
 )
-from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, integer, usual
 

@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_array, check_random_state
 
 from kbench.cost import linear_prediction_s, median_s, unit_rows
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, float32_rows
-from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE
 

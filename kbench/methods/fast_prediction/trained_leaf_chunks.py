@@ -15,8 +15,8 @@ from kbench.clustering.axis_tree import AxisTree
 from kbench.clustering.rows_by_cluster import spill
 from kbench.methods.base.survey import Survey
 from kbench.methods.out_of_core.out_of_core import Place, Trainer, train_clusters, working_folder
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import float32_rows
-from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Trace
 
 

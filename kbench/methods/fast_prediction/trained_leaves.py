@@ -27,6 +27,7 @@ from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
 from kbench.methods.fast_prediction.trained_leaf_chunks import TrainedOutOfCore, train_leaves
 from kbench.methods.out_of_core.out_of_core import Trainer, sample_size
+from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import (
     LocalLandmarks,
     Router,
@@ -34,7 +35,6 @@ from kbench.prediction.landmarks import (
     float32_rows,
     require_float32_range,
 )
-from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers.stochastic.landmark_training import train_landmarks
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, integer, usual
