@@ -4,7 +4,7 @@
 `shared_centres.py` those of support vectors that several classes share; `local.py` and
 `committee.py` evaluate models of clusters, `landmarks.py` leaves with few landmarks,
 `hyperplane_tree.py` LDKL. `model_file.py` and `encoding.py` are the open model format,
-`packed_machines.py` the models of many clusters in one file. Loops over kernel values are in
+`local_models_file.py` the models of many clusters in one file. Loops over kernel values are in
 `kbench.kernels`, fits in `kbench.methods`. docs/solver.md, "Prediction", says which code evaluates
 which model.
 """

@@ -33,7 +33,7 @@ from kbench.clustering.rows_by_cluster import RowsByCluster, spill
 from kbench.errors import KbenchError, warn
 from kbench.methods.base.survey import Survey
 from kbench.methods.out_of_core.workers import in_order
-from kbench.prediction.packed_machines import (
+from kbench.prediction.local_models_file import (
     MachineWriter,
     PackedLocalMachines,
     PackedMachines,

@@ -32,7 +32,7 @@ from kbench.methods.out_of_core.out_of_core import (
     working_folder,
 )
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.prediction.packed_machines import PackedMachines, PackedSum
+from kbench.prediction.local_models_file import PackedMachines, PackedSum
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
 

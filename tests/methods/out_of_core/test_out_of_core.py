@@ -31,7 +31,7 @@ from kbench.methods import (
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.divide.early_svc_chunks import cluster_seed
 from kbench.prediction import load_model, save_model
-from kbench.prediction.packed_machines import MachineWriter
+from kbench.prediction.local_models_file import MachineWriter
 from kbench.trace import Trace
 
 D = 5
