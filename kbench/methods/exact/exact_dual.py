@@ -23,9 +23,9 @@ from kbench.methods.exact.interior import Dual, Interior
 from kbench.methods.exact.svc_conventions import NOT_FITTED, freeze, match_rows
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import RegressionDualResult, solve_regression_dual
+from kbench.solvers.best_multiple import least_loss_intercept
 from kbench.solvers.interior_point.duals import InteriorResult
 from kbench.solvers.small import MAX_POINTS_OF_REGRESSION, StepLimits, is_small, solve_each
-from kbench.solvers.stopped import least_loss_intercept
 from kbench.trace import Deadline, Trace
 
 # A constant function keeps the solver's intercept up to this violation, as a fraction of the range

@@ -21,7 +21,7 @@ from kbench.methods.base.penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
-from kbench.solvers.stopped import settle
+from kbench.solvers.best_multiple import settle
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, integer, usual
 

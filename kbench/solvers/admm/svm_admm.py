@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.solvers.stopped import least_loss_intercept
+from kbench.solvers.best_multiple import least_loss_intercept
 from kbench.trace import Deadline, Trace
 
 # Boyd, Parikh, Chu, Peleato and Eckstein, "Distributed Optimization and Statistical Learning via

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from kbench.solvers.stopped import least_loss_intercept
+from kbench.solvers.best_multiple import least_loss_intercept
 
 # Guard: a coefficient is at its end if its distance from the end is at most this fraction of the
 # coefficient; sums over up to a million points are rounded by less.

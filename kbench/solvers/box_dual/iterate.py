@@ -27,7 +27,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.threads import run
 from kbench.kernels.work_sharing import Loop, divided, share
-from kbench.solvers.stopped import Settled, settle
+from kbench.solvers.best_multiple import Settled, settle
 from kbench.trace import Deadline, Trace
 
 # Stands for minus infinity in compiled code whose flags exclude infinities. Guard.
@@ -240,7 +240,8 @@ class Iterate:
     def settle(self) -> None:
         """Move to the point of least primal objective among those evaluated before a limit.
 
-        The residual is up to date at all points before and after. See `kbench.solvers.stopped`.
+        The residual is up to date at all points before and after. See
+        `kbench.solvers.best_multiple`.
         """
         best, point = self._settled(self.beta, self.residual), (self.beta, self.residual)
         if self.earlier_beta is not None and not np.array_equal(self.earlier_beta, self.beta):

@@ -31,8 +31,8 @@ import scipy.sparse as sp
 from numba import njit
 
 from kbench.intrinsics.products import matmul
+from kbench.solvers.best_multiple import MULTIPLES
 from kbench.solvers.linear.block_sweep import SIZE, descend_together, effective_rank
-from kbench.solvers.stopped import MULTIPLES
 from kbench.trace import Deadline, Trace
 
 # Sweeps over a block of `RowBlocks` before the next one is computed. Computing a block costs about
@@ -239,7 +239,7 @@ class _Solver:
     def _settle(self) -> None:
         """Multiply w and alpha by the factor with the lowest primal objective.
 
-        After a limit, w may be far worse than w = 0; see `kbench.solvers.stopped`.
+        After a limit, w may be far worse than w = 0; see `kbench.solvers.best_multiple`.
         """
         best = MULTIPLES[self.primal(MULTIPLES).argmin(axis=0)]
         self.coef *= best[:, None]

@@ -29,6 +29,7 @@ from sklearn.utils import check_random_state
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
+from kbench.solvers.best_multiple import settle
 from kbench.solvers.box_dual.block_descent import largest
 from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, free_points
@@ -38,7 +39,6 @@ from kbench.solvers.interior_point.duals import rounding
 from kbench.solvers.nu_dual.extremes import Extremes, middle
 from kbench.solvers.nu_dual.interior_optimum import OFF, optimum
 from kbench.solvers.nu_dual.side_steps import side_steps
-from kbench.solvers.stopped import settle
 from kbench.trace import Trace
 
 # Points of the first working sets: with more, longer steps, fewer products with e. Set by hand.
@@ -480,7 +480,7 @@ class _Descent:
         return -0.5 * float(matmul(self.beta, self.problem.z + self.e))
 
     def _settled(self, limit: str) -> NuDualResult:
-        """The result at a limit; a regression is settled by `kbench.solvers.stopped`."""
+        """The result at a limit; a regression is settled by `kbench.solvers.best_multiple`."""
         problem = self.problem
         if problem.has_fixed_norm:
             return self._result(self.violation, limit)

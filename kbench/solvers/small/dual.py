@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from kbench.intrinsics.products import matmul
+from kbench.solvers.best_multiple import settle
 from kbench.solvers.box_dual.directions import intercept_at_ends
 from kbench.solvers.interior_point.counted_work import steps_before
 from kbench.solvers.interior_point.duals import solve_interior
@@ -67,7 +68,6 @@ from kbench.solvers.small.steps import (
     VIOLATION,
     Z,
 )
-from kbench.solvers.stopped import settle
 from kbench.trace import Deadline, Trace
 
 # mypy takes compiled functions for ones without arguments.
@@ -445,7 +445,7 @@ class _Search:
     def _settle(
         self, epsilon: float, points: np.ndarray, problem: np.ndarray, report: np.ndarray
     ) -> None:
-        """End at a limit: see `kbench.solvers.stopped`."""
+        """End at a limit: see `kbench.solvers.best_multiple`."""
         self._exact_residual(np.arange(len(points)), points, problem)
         z, lower, upper, beta, e = (problem[row] for row in (Z, LOWER, UPPER, BETA, RESIDUAL))
         best = settle(beta, e, z, lower, upper, epsilon=epsilon, coupled=True)

@@ -6,8 +6,8 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbench.solvers.best_multiple import MULTIPLES, least_loss_intercept, settle
 from kbench.solvers.ridge.cg import solve_cg
-from kbench.solvers.stopped import MULTIPLES, least_loss_intercept, settle
 
 
 def loss(e, lower, upper, epsilon):
