@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from kbench import class_labels
 from kbench.errors import without_warnings
 from kbench.methods.automatic.final_fit import FinalFit
-from kbench.methods.automatic.larger_models import smoother_by_larger_models
 from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval, wilson_interval
+from kbench.methods.automatic.smoother_models import smoother_by_larger_models
 from kbench.methods.base.probability import TOO_FEW_ROWS, Probabilities, fitted_sigmoids
 from kbench.methods.base.weights import checked_weights, class_weights, require_weighted_classes
 from kbench.methods.divide.dc_svc import DCSVC

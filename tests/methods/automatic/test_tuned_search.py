@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kbench.methods.automatic.larger_models import smoother_by_larger_models
+from kbench.methods.automatic.smoother_models import smoother_by_larger_models
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.gram import PreparedRows
