@@ -21,8 +21,8 @@ from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import checked_numbers, limit
 from kbench.methods.base.one_vs_rest import WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY
+from kbench.methods.hss.admm_path import DualSolutionPath, solve_dual
 from kbench.methods.hss.hss import CompressedKernel, hss_model
-from kbench.methods.hss.hss_dual import DualSolutionPath, solve_dual
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, fit_context, usual, validate_data
