@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from kbench.chunked import ChunkedRows
-from kbench.clustering.rows_by_cluster import spill
+from kbench.clustering.shuffle_on_disk import spill
 from kbench.errors import KbenchError
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from kbench.chunked import ChunkedRows
 from kbench.clustering.axis_tree import AxisTree
-from kbench.clustering.rows_by_cluster import spill
+from kbench.clustering.shuffle_on_disk import spill
 from kbench.methods.base.survey import Survey
 from kbench.methods.out_of_core.out_of_core import Place, Trainer, train_clusters, working_folder
 from kbench.prediction.landmark_layout import LandmarkMachine

@@ -8,7 +8,7 @@ import numpy as np
 from kbench.approximation import FeatureMap
 from kbench.approximation.features.feature_map import MIN_BATCH
 from kbench.chunked import ChunkedRows
-from kbench.clustering.rows_by_cluster import spill
+from kbench.clustering.shuffle_on_disk import spill
 from kbench.methods.base.survey import Survey
 from kbench.trace import Trace
 

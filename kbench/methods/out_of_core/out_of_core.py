@@ -29,7 +29,7 @@ import numpy as np
 
 from kbench.chunked import Block, ChunkedRows
 from kbench.clustering import KMeansTree, kmeans_tree
-from kbench.clustering.rows_by_cluster import RowsByCluster, spill
+from kbench.clustering.shuffle_on_disk import RowsByCluster, spill
 from kbench.errors import KbenchError, warn
 from kbench.methods.base.survey import Survey
 from kbench.methods.out_of_core.workers import in_order

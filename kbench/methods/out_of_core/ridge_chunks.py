@@ -19,7 +19,7 @@ from kbench.approximation import BKA, BlockDiagonalKernel, Machine
 from kbench.approximation.features.factored import FactoredEquations
 from kbench.chunked import ChunkedRows, batches
 from kbench.clustering import Centroids
-from kbench.clustering.rows_by_cluster import spill
+from kbench.clustering.shuffle_on_disk import spill
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.base.survey import ChunkedTargets, Survey
 from kbench.methods.out_of_core.feature_chunks import SAMPLE

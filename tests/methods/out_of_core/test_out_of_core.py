@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from kbench.approximation import BKA
 from kbench.chunked import Block, ChunkedRows
-from kbench.clustering.rows_by_cluster import spill
+from kbench.clustering.shuffle_on_disk import spill
 from kbench.errors import DataError, KbenchError, ModelError
 from kbench.methods import (
     DCSVC,
