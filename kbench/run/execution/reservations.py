@@ -1,8 +1,9 @@
-"""Claim runs, so that several runners with one results folder do each run once.
+"""Reserve runs, so that several runners with one results folder do each run once.
 
-A claim is a POSIX lock on one byte of the file `_claims`; the run's key gives the offset of the
-byte. Such a lock needs no file per run, ends with its process and works over NFS. A process must
-open the file only once, because closing any descriptor of it releases all its locks.
+A reservation is a POSIX lock on one byte of the file `_claims`; the run's key gives the offset of
+the byte. Such a lock needs no file per run, ends with its process and works over NFS. A process
+must open the file only once, because closing any descriptor of it releases all its locks. The file
+keeps its older name, because runners of two releases may share a folder.
 """
 
 import fcntl
@@ -12,8 +13,8 @@ from pathlib import Path
 from kbench.errors import KbenchError
 
 
-class Claims:
-    """Claims of this process in a results folder; raises KbenchError if it cannot be written."""
+class Reservations:
+    """Reservations of this process in a folder; KbenchError if the folder cannot be written."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -26,7 +27,7 @@ class Claims:
             ) from None
 
     def take(self, key: str) -> bool:
-        """Claim a run; returns False if another process has claimed it."""
+        """Reserve a run; returns False if another process has reserved it."""
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._offset(key))
         except OSError:
@@ -34,11 +35,11 @@ class Claims:
         return True
 
     def give_back(self, key: str) -> None:
-        """Release a claim."""
+        """Release a reservation."""
         fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, self._offset(key))
 
     def close(self) -> None:
-        """Release every claim."""
+        """Release every reservation."""
         os.close(self._fd)
 
     @staticmethod

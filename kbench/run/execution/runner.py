@@ -1,6 +1,6 @@
 """Do the runs of a plan: skip finished runs, run the others in guarded workers, write rows.
 
-    for each run: claim it (or wait for another runner) -> skip it if it has a row -> worker -> row
+    for each run: reserve it (or wait for another runner) -> skip if done -> worker -> row
 
 Only this process writes rows, after the guard has reported; a runner that is killed loses only the
 runs in progress.
@@ -28,7 +28,7 @@ from kbench.run.execution.engines.daemons import scheduler_of
 from kbench.run.execution.engines.states import REFUSED, RemoteJob
 from kbench.run.execution.guard import RunOutcome
 from kbench.run.execution.progress import Progress, Running
-from kbench.run.execution.reservations import Claims
+from kbench.run.execution.reservations import Reservations
 from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
 from kbench.run.planning.command import canonical
@@ -184,7 +184,7 @@ class Runner:
             return self.summary
         self.folder.store_environment(self.provenance.environment)
         with _workplace(self.plan, self.sandbox) as (self._workers, self._scheduler):
-            self._claims = Claims(self.folder.path)
+            self._reservations = Reservations(self.folder.path)
             self._progress = Progress(len(todo))
             handlers = {signum: signal.signal(signum, self._stop) for signum in handled()}
             try:
@@ -194,7 +194,7 @@ class Runner:
                 for signum, handler in handlers.items():
                     signal.signal(signum, handler)
                 self._progress.close()
-                self._claims.close()
+                self._reservations.close()
         if self._refused:
             raise ConfigError(f"{self._refused}; the same command goes on with the other runs")
         return self.summary
@@ -217,25 +217,25 @@ class Runner:
         )
 
     def _loop(self, todo: deque[list[Run]]) -> None:
-        claimed: deque[list[Run]] = deque()  # runs that another runner has claimed
+        reserved: deque[list[Run]] = deque()  # runs that another runner has reserved
         slots = list(range(self._n_slots))
         last_message_at = time.monotonic()
-        while todo or claimed or self._jobs:
+        while todo or reserved or self._jobs:
             # Rows that existed before do not count.
             n_failed = self.summary.written.total() - self.summary.written["ok"]
             stops = self.settings.on_error == "stop" and n_failed > 0
             if stops:
-                self.summary.not_begun += sum(map(len, [*todo, *claimed]))
+                self.summary.not_begun += sum(map(len, [*todo, *reserved]))
             if self.summary.stopped_by is not None or self._refused or stops:
                 todo.clear()
-                claimed.clear()
+                reserved.clear()
             if self.summary.stopped_by is not None:
                 for job in self._jobs:
                     job.interrupt()
-            while slots and (todo or claimed):
+            while slots and (todo or reserved):
                 if not todo:
-                    todo, claimed = claimed, todo
-                runs = [run for run in todo.popleft() if self._claim(run, claimed)]
+                    todo, reserved = reserved, todo
+                runs = [run for run in todo.popleft() if self._reserve(run, reserved)]
                 if runs:
                     self._start(runs, slots.pop(0))
                 elif not todo:
@@ -249,25 +249,25 @@ class Runner:
                 if not_begun:
                     todo.appendleft(not_begun)
             self._show_progress()
-            if self._jobs or not claimed:
+            if self._jobs or not reserved:
                 last_message_at = time.monotonic()
             elif time.monotonic() > last_message_at + SAY_S:
                 last_message_at = time.monotonic()
-                n_runs = counted(len(claimed), "run")
+                n_runs = counted(len(reserved), "run")
                 _LOG.warning(f"{n_runs} to do, waiting for another command that does the same")
 
-    def _claim(self, run: Run, claimed: deque[list[Run]]) -> bool:
-        """Claim the run; False if it is unwanted, done, or claimed by another runner."""
+    def _reserve(self, run: Run, reserved: deque[list[Run]]) -> bool:
+        """Reserve the run; False if it is unwanted, done, or reserved by another runner."""
         if self._skip(run):
             return False
-        if not self._claims.take(run.key):
-            claimed.append([run])
+        if not self._reservations.take(run.key):
+            reserved.append([run])
             return False
         if self.settings.rerun == "none":
             row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
             if row is not None and not _is_repeated(self.settings, row, run):
                 self._count_finished(run, row)
-                self._claims.give_back(run.key)
+                self._reservations.give_back(run.key)
                 return False
         return True
 
@@ -309,13 +309,13 @@ class Runner:
             if self.summary.stopped_by is None:
                 self._refused = outcome.message
             for run in work.runs:
-                self._claims.give_back(run.key)
+                self._reservations.give_back(run.key)
             return work.slot, []
         for run, result in zip(work.runs, outcome.all, strict=False):
             self._write(run, result, work.started_at)
         not_begun = work.runs[len(outcome.all) :]
         for run in not_begun:
-            self._claims.give_back(run.key)
+            self._reservations.give_back(run.key)
         return work.slot, not_begun
 
     def _write(self, run: Run, outcome: RunOutcome, started: datetime) -> None:
@@ -334,7 +334,7 @@ class Runner:
             self.folder.write(row)
         if outcome.log:
             self.folder.write_log(run.key, outcome.log)
-        self._claims.give_back(run.key)
+        self._reservations.give_back(run.key)
         self.summary.written[outcome.status] += 1
         if outcome.status != "ok":
             self.summary.failed.append((run, outcome.status, outcome.message))

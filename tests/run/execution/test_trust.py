@@ -14,7 +14,7 @@ from kbench.commands.debugging import overrides_of
 from kbench.config import composer
 from kbench.errors import ConfigError, KbenchError, UnavailableError
 from kbench.run.execution import preparing, temporary
-from kbench.run.execution.reservations import Claims
+from kbench.run.execution.reservations import Reservations
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning import registry
 from kbench.settings import Limits
@@ -252,10 +252,10 @@ def test_a_class_without_a_cache_is_unavailable_and_says_what_to_do(here, monkey
         registry.load("uncached:Model")
 
 
-def test_the_claims_of_a_shared_folder_take_the_rights_of_the_umask(tmp_path):
+def test_the_reservations_of_a_shared_folder_take_the_rights_of_the_umask(tmp_path):
     before = os.umask(0o002)
     try:
-        Claims(tmp_path / "shared").close()
+        Reservations(tmp_path / "shared").close()
     finally:
         os.umask(before)
     assert (tmp_path / "shared" / "_claims").stat().st_mode & 0o777 == 0o664
@@ -264,7 +264,7 @@ def test_the_claims_of_a_shared_folder_take_the_rights_of_the_umask(tmp_path):
 def test_a_results_folder_that_is_a_file_is_one_line(tmp_path):
     (tmp_path / "results").touch()
     with pytest.raises(KbenchError, match="cannot write results in"):
-        Claims(tmp_path / "results")
+        Reservations(tmp_path / "results")
 
 
 def test_folders_of_killed_runners_are_removed(tmp_path):

@@ -18,7 +18,7 @@ OPERATIONS = [
     "rerun_without_curves",
     "log",
     "environment",
-    "claim",
+    "reservation",
     "merge",
     "prepare",
     "tuned_file",

@@ -37,7 +37,7 @@ from kbench.errors import KbenchError
 from kbench.methods import KernelRidge
 from kbench.methods.out_of_core.checkpoint import Checkpoint
 from kbench.prediction import load_model, save_model
-from kbench.run.execution.reservations import Claims
+from kbench.run.execution.reservations import Reservations
 from kbench.run.planning.tuned_files import write_tuned
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.merge import merge
@@ -136,10 +136,10 @@ def checkpoint():
     Checkpoint("checkpoint.npz", 0.0, {"C": 1.0}).write({"w": np.arange(9.0)})
 
 
-def take_claim():
-    claims = Claims(Path("results"))
-    assert claims.take(NEW)
-    claims.close()
+def take_reservation():
+    reservations = Reservations(Path("results"))
+    assert reservations.take(NEW)
+    reservations.close()
 
 
 def tuned():
@@ -152,7 +152,7 @@ OPERATIONS = {
     "rerun_without_curves": lambda: rerun([]),
     "log": lambda: results().write_log(make_row(0)["key"], "of the second attempt\n" * 9),
     "environment": lambda: results().store_environment({"cpu": "another"}),
-    "claim": take_claim,
+    "reservation": take_reservation,
     "merge": lambda: merge(Path("results")),
     "prepare": lambda: prepare(one_file(), folders(), download=False),
     "tuned_file": tuned,
