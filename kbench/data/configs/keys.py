@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from kbench.data.formats import DELIMITERS, FORMATS
-from kbench.data.sources.folders import BUNDLED_FILES, is_file_name, is_mirror, name_in_url
+from kbench.data.sources.folders import BUNDLED_FILES, in_catalogue, is_file_name, name_in_url
 
 TASKS = ("binary", "multiclass", "regression", "outlier")
 SCALES = ("none", "unit", "symmetric", "standard", "unit_global")
@@ -85,7 +85,7 @@ def _url(value: Any) -> str | None:
     if not isinstance(value, str):
         return expected
     scheme = urlsplit(value).scheme
-    if is_mirror(value):
+    if in_catalogue(value):
         return None
     if scheme not in ("http", "https", "file") or not is_file_name(name_in_url(value)):
         return expected

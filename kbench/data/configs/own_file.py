@@ -20,7 +20,7 @@ from kbench.data.formats import guarded
 from kbench.data.formats.number_text import labels_of, one_spelling
 from kbench.data.sources.content import text_pieces
 from kbench.data.sources.folders import SUFFIXES as COMPRESSED
-from kbench.data.sources.folders import absent, expanded, is_file, is_mirror, mirrored_name
+from kbench.data.sources.folders import absent, catalogue_table, expanded, in_catalogue, is_file
 from kbench.errors import ConfigError, DataError, DataNotFoundError, counted
 
 DEFAULT_NAME = "file"
@@ -67,7 +67,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     if source.get("kind") != "file" or not isinstance(path, str):
         return dict(config)
     assumed = list(config.get("assumed") or [])
-    file = expanded(mirrored_name(path) if is_mirror(path) else path)
+    file = expanded(catalogue_table(path) if in_catalogue(path) else path)
     bare = file.with_suffix("") if file.suffix in COMPRESSED[1:] else file
     if source.get("format") is None:
         if bare.suffix.lower() in _NOT_READ:
@@ -99,7 +99,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         if is_file(file):
             completed["task"] = task_of(source["format"], {"all": [file]}, source)
             assumed.append("task")
-        elif not is_mirror(path):
+        elif not in_catalogue(path):
             raise DataNotFoundError(f"dataset.path: {absent(file)}")
     return {**completed, "assumed": assumed} if assumed else completed
 

@@ -18,7 +18,7 @@ from kbench.data.preparation.imputation import learn as learn_imputation
 from kbench.data.preparation.split import is_stratified, split_rows
 from kbench.data.preparation.target import numbered, wanted_rows
 from kbench.data.sources import bundled, generators
-from kbench.data.sources.folders import FileStatus, is_mirror, part_of
+from kbench.data.sources.folders import FileStatus, in_catalogue, part_of
 from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
 from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError, counted
@@ -228,7 +228,7 @@ def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
         )
     target = None if raw.layout is None else raw.layout["target"]
     has_target = (source.get("columns") or {}).get("target") is not None
-    if target is not None and not has_target and not is_mirror(str(config["path"])):
+    if target is not None and not has_target and not in_catalogue(str(config["path"])):
         notes.append(
             f"the last column, {printable(target)!r}, is taken as the target; "
             "dataset.source.columns.target=NAME chooses another"

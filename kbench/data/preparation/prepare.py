@@ -23,7 +23,7 @@ from kbench.data.preparation import prepared
 from kbench.data.sources.array_file import ArrayWriter
 from kbench.data.sources.content import cached_sha256, content_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
-from kbench.data.sources.folders import FileStatus, Folders, absent, is_file, is_mirror, locate
+from kbench.data.sources.folders import FileStatus, Folders, absent, in_catalogue, is_file, locate
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 # Keys of `source` by which later rows are read.
@@ -144,7 +144,7 @@ def with_task(
     DataNotFoundError
         The table of the OpenML data set is absent and cannot or may not be downloaded.
     """
-    if config.get("task") is not None or not is_mirror(str(config.get("path"))):
+    if config.get("task") is not None or not in_catalogue(str(config.get("path"))):
         return config
     (file,) = obtain(complete(config), folders, download=download, progress=progress)
     assert file.path is not None

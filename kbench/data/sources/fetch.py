@@ -21,9 +21,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from kbench.data.sources.catalogues import write as write_mirror
+from kbench.data.sources.catalogues import write as write_table
 from kbench.data.sources.content import add_to_cache, read_json
-from kbench.data.sources.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
+from kbench.data.sources.folders import FileStatus, Folders, in_catalogue, is_file_name, name_in_url
 from kbench.data.sources.piece_sizes import piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError, one_line
 
@@ -55,10 +55,10 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
     be written, or the disk is full. The part that was downloaded is then removed.
     """
     assert file.url is not None
-    mirrored = is_mirror(file.url)
-    name = file.name if mirrored else name_in_url(file.url)
+    catalogued = in_catalogue(file.url)
+    name = file.name if catalogued else name_in_url(file.url)
     scheme = urlsplit(file.url).scheme
-    if not mirrored and (not is_file_name(name) or scheme not in ("http", "https", "file")):
+    if not catalogued and (not is_file_name(name) or scheme not in ("http", "https", "file")):
         raise ConfigError(
             f"{file.url}: should be an http or https address that ends in a file name"
         )
@@ -73,8 +73,8 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
         if target.is_file():  # another process fetched it while this one waited
             return target
         try:
-            if mirrored:
-                write_mirror(file.url, part, folders.own / "_scikit_learn")
+            if catalogued:
+                write_table(file.url, part, folders.own / "_scikit_learn")
             else:
                 _fetch_with_resume(file.url, part, progress)
         except (_Broken, _Refused, HTTPException, OSError) as error:
@@ -87,7 +87,7 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
                 raise
             raise DataNotFoundError(missing_message(file, folders, why=_reason(error))) from None
         try:
-            if not mirrored:  # the bytes of a table depend on the library that wrote it
+            if not catalogued:  # the bytes of a table depend on the library that wrote it
                 _verify(part, file, folders)
         except DataError:
             part.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from kbench.errors import ConfigError
 
 SUFFIXES = ("", ".xz", ".bz2", ".gz", ".zip")
 
-MIRRORS = ("sklearn", "openml")
+CATALOGUES = ("sklearn", "openml")
 """Schemes of addresses that scikit-learn's fetchers download."""
 
 BUNDLED_FILES = {
@@ -35,12 +35,12 @@ def part_of(role: str) -> str:
     return role.partition("_")[0]
 
 
-def is_mirror(url: str) -> bool:
+def in_catalogue(url: str) -> bool:
     """Whether `kbench.data.sources.catalogues` fetches a URL: sklearn:NAME or openml:NUMBER."""
-    return url.partition(":")[0] in MIRRORS
+    return url.partition(":")[0] in CATALOGUES
 
 
-def mirrored_name(url: str) -> str:
+def catalogue_table(url: str) -> str:
     """Name of the file with the downloaded table: openml_61.parquet for `openml:61`."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", url) + ".parquet"
 
@@ -137,8 +137,8 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
         split = config.get("test_path") is not None
         roles = {"train" if split else "all": config.get("path"), "test": config.get("test_path")}
         return [
-            _search(config["name"], role, {"names": [mirrored_name(path)], "url": path}, folders)
-            if is_mirror(path)
+            _search(config["name"], role, {"names": [catalogue_table(path)], "url": path}, folders)
+            if in_catalogue(path)
             else _at_path(role, path)
             for role, path in roles.items()
             if path is not None

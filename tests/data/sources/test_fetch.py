@@ -15,7 +15,7 @@ from support import left_over, libsvm_text, one_file, shipped
 
 from kbench.data import fingerprint, locate, open_prepared, prepare
 from kbench.data.sources import fetch as fetching
-from kbench.data.sources.folders import FileStatus, is_mirror
+from kbench.data.sources.folders import FileStatus, in_catalogue
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 X = np.random.default_rng(0).normal(size=(400, 5)).round(4)
@@ -208,7 +208,7 @@ def test_urls_name_files_that_are_looked_for(folders):
         made = shipped(path.stem)
         for file in (made["source"].get("files") or {}).values():
             for wanted in (file, file.get("otherwise")):
-                if wanted and wanted.get("url") and not is_mirror(wanted["url"]):
+                if wanted and wanted.get("url") and not in_catalogue(wanted["url"]):
                     stored = wanted["url"].rpartition("/")[2]
                     suffixes = ("", ".xz", ".bz2", ".gz", ".zip")
                     assert stored in [n + s for n in wanted["names"] for s in suffixes], path
