@@ -335,12 +335,12 @@ def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.{decimals_for(value, 2)}f}"
 
 
-def _median(values: Sequence[float], n: int) -> str:
-    """The median, and the number of values if it is not `n`, because a step lacks settings."""
-    if not values:
+def _median(gains: Sequence[float], n_settings: int) -> str:
+    """The median of gains, and their number where some of `n_settings` settings have no gain."""
+    if not gains:
         return ""
-    middle = _ratio(statistics.median(values))
-    return middle if len(values) == n else f"{middle} ({len(values)} settings)"
+    middle = _ratio(statistics.median(gains))
+    return middle if len(gains) == n_settings else f"{middle} ({len(gains)} settings)"
 
 
 @dataclass(frozen=True)

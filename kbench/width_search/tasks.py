@@ -159,8 +159,8 @@ class Classification:
             problem._group, problem._groups = np.zeros(len(group), int), []
             self._groups.append(problem)
 
-    def _of(self, rows: np.ndarray) -> "Classification":
-        """The problem of rows of one group, or all classes."""
+    def _problem_of(self, rows: np.ndarray) -> "Classification":
+        """The problem of the classes of a group, if all rows are of that group; else this one."""
         if not self._groups:
             return self
         of_rows = self._group[self._index[rows]]
@@ -221,7 +221,7 @@ class Classification:
         max_steps: int,
         deadline: Deadline,
     ) -> Losses:
-        if (problem_of_group := self._of(training)) is not self:
+        if (problem_of_group := self._problem_of(training)) is not self:
             arguments = (gram, gamma, Cs, training, validation, max_steps, deadline)
             return problem_of_group.losses(*arguments)
         n, p, k = len(training), len(Cs), self._k

@@ -85,6 +85,12 @@ class FourierFeatures(FeatureMap):
     kernel = "rbf"
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
+        """Set what is done to rows before they are projected (`_placed`), then draw frequencies.
+
+        `_unit` is the factor of the rows, by which frequencies are divided: the power of two next
+        to a typical frequency where that leaves `_MODERATE`, else 1. `_centre` is subtracted from
+        rows whose angles would be beyond `_FAR`.
+        """
         self.kernel_ = make_kernel(self.kernel, X, gamma=self.gamma)
         cos_sin = self.form == "cos_sin"
         self.n_frequencies_ = (self.n_components + 1) // 2 if cos_sin else self.n_components

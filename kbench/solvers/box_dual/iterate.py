@@ -297,7 +297,10 @@ class Iterate:
         self.update_residual(unknown, np.zeros(len(self)))
 
     def update_residual(self, points: np.ndarray, beta_before: np.ndarray) -> None:
-        """Bring the residual of `points` from beta_before : (n,) to `beta`, in float32 values."""
+        """Make the residual of `points`, which is that of beta_before : (n,), that of `beta`.
+
+        Kernel values have the precision of the matrix. O(len(points) m d) for m coefficients moved.
+        """
         moved = np.flatnonzero(self.beta != beta_before)
         if len(moved) and len(points):
             change = (self.beta - beta_before)[moved]

@@ -1,7 +1,8 @@
 """Losses of decision values and their gradients, for batches of rows.
 
-Values F and targets Y are (b, q), with a column for each output. Losses of margins y f take targets
--1 and +1, `multinomial` takes indicators of the class, `squared` takes numbers.
+Values F and targets Y are (b, q), with a column for each output. The hinges and `log`, which are
+losses of margins y f, take targets -1 and +1; `multinomial` takes indicators of the class, 0 and 1;
+`squared` takes numbers.
 
     hinge              max(0, 1 - y f)
     smoothed_hinge     0 | (1 - y f)^2 / 2 | 1/2 - y f      for y f >= 1 | in (0, 1) | <= 0
@@ -46,15 +47,15 @@ def _smoothed_hinge_gradient(F: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return -Y * np.clip(1.0 - Y * F, 0.0, 1.0)
 
 
-def _log(F: np.ndarray, Y: np.ndarray) -> float:
+def _logistic(F: np.ndarray, Y: np.ndarray) -> float:
     return _mean(np.logaddexp(0.0, -Y * F))
 
 
-def _log_gradient(F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _logistic_gradient(F: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return -Y * expit(-Y * F)
 
 
-def _log_curvature(F: np.ndarray) -> np.ndarray:
+def _logistic_curvature(F: np.ndarray) -> np.ndarray:
     return (expit(F) * expit(-F)).mean(axis=1, keepdims=True)
 
 
@@ -92,7 +93,7 @@ LOSSES = {
     for loss in (
         Loss("hinge", _hinge, _hinge_gradient),
         Loss("smoothed_hinge", _smoothed_hinge, _smoothed_hinge_gradient),
-        Loss("log", _log, _log_gradient, _log_curvature),
+        Loss("log", _logistic, _logistic_gradient, _logistic_curvature),
         Loss("multinomial", _multinomial, _multinomial_gradient, _multinomial_curvature),
         Loss("squared", _squared, _squared_gradient, _squared_curvature),
     )
