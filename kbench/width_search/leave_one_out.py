@@ -37,7 +37,10 @@ def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndar
     """
     # Divide and conquer: LAPACK's default takes 3.0 s instead of 0.6 for 1,600 rows where many
     # eigenvalues nearly agree (protein_regression, kernel values near zero).
-    values, Q = scipy.linalg.eigh(np.asarray(K, np.float64), check_finite=False, driver="evd")
+    # LAPACK overwrites column-major arrays, so the transpose saves a copy.
+    values, Q = scipy.linalg.eigh(
+        K.astype(np.float64).T, lower=False, overwrite_a=True, check_finite=False, driver="evd"
+    )
     # Rounding makes eigenvalues slightly negative.
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
     Y = y.reshape(len(y), -1)
@@ -58,7 +61,8 @@ def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.
     m = len(K)
     # A ridge below the rounding of float32 is lost in a factor of float32.
     dtype = np.dtype(np.float64 if alpha < m * np.finfo(np.float32).eps else np.float32)
-    G: np.ndarray = np.array(K, dtype, order="F")
+    # Column-major, as LAPACK wants it, without moving the entries.
+    G: np.ndarray = K.astype(dtype).T
     G[np.diag_indices_from(G)] += alpha
     try:
         factor, _ = scipy.linalg.cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
@@ -82,9 +86,9 @@ class RidgeSearch:
         choice; `relative_deviation` is its sampling error as a fraction of it.
     columns : dict of str to lists
         n_rows, gamma, alpha and error of every model.
-    effective_fraction : float
-        Effective dimension of the best model of the last rung as a fraction of its rows; 1 without
-        that rung.
+    effective_fraction, mean_value : float
+        Effective dimension of the best model of the last rung as a fraction of its rows, and the
+        mean kernel value between them; 1 without that rung.
     seconds_per_product : float
         Measured wall seconds of a multiplication in the factorisations of the search, from which
         the cost of later ones is estimated.
@@ -103,7 +107,7 @@ class RidgeSearch:
     ) -> None:
         n = len(rows)
         self._rows, self._trace, self._deadline = rows, trace, deadline
-        self.seconds_per_product, self.effective_fraction = 0.0, 1.0
+        self.seconds_per_product, self.effective_fraction, self.mean_value = 0.0, 1.0, 1.0
         self._order = rng.permutation(n)
         deviation = float(y.std())
         self._scale = deviation if deviation > 0.0 else 1.0
@@ -184,7 +188,7 @@ class RidgeSearch:
             measured[u] = float(squares.mean())
             best = min(measured, key=lambda width: measured[width])
             if best == u:
-                self.effective_fraction = fraction
+                self.effective_fraction, self.mean_value = fraction, float(K.mean())
             widths = (best + step for step in constants.RIDGE_STEPS)
             following = next((width for width in widths if width not in measured), None)
         return self._surface()

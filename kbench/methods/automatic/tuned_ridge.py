@@ -53,9 +53,9 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
     -----
     The search takes 15 eigendecompositions of 600 rows, 10 of 1,000 and at most 5 inverse factors
     of matrices of 3,000 rows, whatever n is. The kernel matrix of at most 8,192 rows is factorised,
-    O(n^3 / 3), in float64 if the ridge is below n times the rounding of float32; of at most 16,384
-    if the effective dimension of the model exceeds half of those 3,000 rows. Else FALKON has three
-    landmarks for each effective dimension, 1,500 to 3,000 of them.
+    O(n^3 / 3), in float64 if the ridge is below the rounding error of a float32 factor; of at most
+    16,384 if the effective dimension of the model exceeds half of those 3,000 rows. Else
+    FALKON has three landmarks for each effective dimension, 1,500 to 3,000 of them.
 
     Examples
     --------
@@ -136,8 +136,9 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         max_rows = constants.MAX_SMOOTH if is_smooth else constants.MAX_FACTORISED
         if n <= max_rows and (seconds_left is None or 2 * seconds <= seconds_left):
             self.reason_ = f"exact model: factorising {n} rows takes about {seconds:.2g} s"
-            # A float32 factor would correct a smaller ridge in hundreds of iterations.
-            is_small = self.alpha_ < n * np.finfo(np.float32).eps
+            # A float32 factor errs by eps times the largest eigenvalue, about n times the mean
+            # value. It corrects a larger ridge in up to 9 iterations, a smaller one in hundreds.
+            is_small = self.alpha_ < np.finfo(np.float32).eps * n * result.mean_value
             return KernelRidge(**options, dtype="float64" if is_small else "float32")
         needed = constants.PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
         m = min(n, int(np.clip(needed, *constants.LANDMARKS)))

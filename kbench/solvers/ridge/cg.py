@@ -108,6 +108,8 @@ def solve_cg(
         if trace is not None:
             trace(residual=float(residual.max()))
         active &= residual > tol
+        if not active.any():
+            break
         Z = precondition(R)
         before, inner = inner, np.einsum("ij,ij->j", R, Z)
         P = (
