@@ -22,7 +22,7 @@ import numba
 import numpy as np
 
 from kbench.intrinsics.products import matmul
-from kbench.kernels import KernelMatrix
+from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.laplacian import Laplacian
 from kbench.kernels.functions.matern12 import Matern12
 from kbench.kernels.functions.rbf import RBF
@@ -41,6 +41,7 @@ def gradient_outer_product(
     coef: np.ndarray,
     rows: np.ndarray,
     *,
+    values: np.ndarray | None = None,
     diagonal: bool = False,
 ) -> np.ndarray:
     """Mean of grad f grad f' over some of the training rows.
@@ -49,6 +50,7 @@ def gradient_outer_product(
     Z : (n, d) the same rows, dense
     coef : (n, m) expansion coefficients of m outputs, whose outer products are added
     rows : (a,) indices of the rows at which gradients are taken
+    values : (n, n) the kernel matrix, where it is known
     diagonal : Whether only the diagonal is wanted, in O(d) memory
 
     Returns (d, d) float64, symmetric positive semidefinite; (d,) where `diagonal`.
@@ -57,7 +59,7 @@ def gradient_outer_product(
     """
     d = Z.shape[1]
     total = np.zeros(d if diagonal else (d, d))
-    for _, gradients in _gradients(matrix, Z, coef, rows):
+    for _, gradients in _gradients(matrix, Z, coef, rows, values):
         if diagonal:
             total += np.einsum("ij,ij->j", gradients, gradients)
         else:
@@ -66,20 +68,28 @@ def gradient_outer_product(
 
 
 def squared_gradients(
-    matrix: KernelMatrix, Z: np.ndarray, coef: np.ndarray, rows: np.ndarray
+    matrix: KernelMatrix,
+    Z: np.ndarray,
+    coef: np.ndarray,
+    rows: np.ndarray,
+    values: np.ndarray | None = None,
 ) -> np.ndarray:
     """Squared gradients of the outputs at some rows, added; (a, d) float64.
 
     Parameters and cost are as in `gradient_outer_product`.
     """
     squares = np.zeros((len(rows), Z.shape[1]))
-    for block, gradients in _gradients(matrix, Z, coef, rows):
+    for block, gradients in _gradients(matrix, Z, coef, rows, values):
         squares[block] += gradients**2
     return squares
 
 
 def _gradients(
-    matrix: KernelMatrix, Z: np.ndarray, coef: np.ndarray, rows: np.ndarray
+    matrix: KernelMatrix,
+    Z: np.ndarray,
+    coef: np.ndarray,
+    rows: np.ndarray,
+    values: np.ndarray | None,
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """A slice of the rows, and the gradients of an output there; (b, d) float64."""
     coef = coef.astype(matrix.dtype)
@@ -88,7 +98,7 @@ def _gradients(
     for start in range(0, len(rows), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
         chosen = rows[block]
-        slopes = _slopes(matrix, chosen)
+        slopes = _slopes(matrix.kernel, matrix.block(chosen) if values is None else values[chosen])
         for output in coef.T:
             weights = slopes * output
             if by_signs:
@@ -98,10 +108,8 @@ def _gradients(
             yield block, gradients.astype(np.float64)
 
 
-def _slopes(matrix: KernelMatrix, rows: np.ndarray) -> np.ndarray:
-    """s(z, z_i) of these rows against all training rows; (a, n)."""
-    values = matrix.block(rows)
-    kernel = matrix.kernel
+def _slopes(kernel: Kernel, values: np.ndarray) -> np.ndarray:
+    """s(z, z_i) in the place of kernel values : (a, n)."""
     if isinstance(kernel, RBF):
         values *= 2.0 * kernel.gamma
     elif isinstance(kernel, Laplacian):
@@ -109,9 +117,8 @@ def _slopes(matrix: KernelMatrix, rows: np.ndarray) -> np.ndarray:
     elif isinstance(kernel, Matern12):
         with np.errstate(divide="ignore"):
             exponents = -np.log(values)
-        apart = exponents > _CLOSEST
-        np.divide(values, exponents, out=values, where=apart)
-        values[~apart] = 0.0
+            values /= exponents
+        np.copyto(values, 0.0, where=exponents <= _CLOSEST)
         # gamma k / r = gamma^2 k / (gamma r)
         values *= kernel.gamma**2
     else:

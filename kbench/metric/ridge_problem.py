@@ -97,8 +97,8 @@ class RidgeProblem:
 
     def solve(
         self, root: Root, matrix: KernelMatrix, ridges: Sequence[float], *, beyond: bool = True
-    ) -> tuple[float, float, np.ndarray]:
-        """Lowest held-out error, its ridge and coefficients (n, m).
+    ) -> tuple[float, float, np.ndarray, np.ndarray | None]:
+        """Lowest held-out error, its ridge, coefficients (n, m), and the kernel values, if kept.
 
         If the largest of several ridges is the best one, larger ones are tried unless not `beyond`.
         """
@@ -114,7 +114,7 @@ class RidgeProblem:
             best = min(best, self._best(matrix, new, (ridge,), values), key=lambda tried: tried[0])
             if best[1] < ridge:
                 break
-        return best
+        return *best, values
 
     def held_values(self, root: Root, kernel: str, gamma: float, ridge: float) -> np.ndarray:
         """A model's values at the held-out rows. O(n^3 / 3), as a model of the search."""

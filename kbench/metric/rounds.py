@@ -96,9 +96,11 @@ class Rounds:
         d = data.X.shape[1]
         root = np.full(d, d**-0.5)
         Z, matrix, _ = data.matrix(root, "matern12", 1.0, self.rng)
-        coef = data.solve(root, matrix, ridges)[2]
+        *_, coef, values = data.solve(root, matrix, ridges)
         gradient_rows = self.rng.permutation(len(Z))[: self.gradient_rows]
-        squares = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=True)
+        squares = gradient_outer_product(
+            matrix, Z, coef, gradient_rows, values=values, diagonal=True
+        )
         return np.argsort(-squares, kind="stable")[:MAX_L1]
 
     def metrics(
@@ -159,9 +161,10 @@ class Rounds:
             shared = None
             for each in running:
                 if shared is None or n_round > 0:
+                    shared = values = None  # The last kernel values make room for the next ones.
                     Z, matrix, gamma = data.matrix(each.root, kernel, width, self.rng)
                     shared = data.solve(each.root, matrix, each.ridges, beyond=start is None)
-                error, ridge, coef = shared
+                error, ridge, coef, values = shared
                 number = before + n_round
                 yield MetricCandidate(
                     error, number, kernel, each.name, ridge, gamma, width, each.root, n
@@ -176,7 +179,7 @@ class Rounds:
                     # The best ridges of two successive rounds are seldom far from each other.
                     place = known.index(ridge)
                     each.ridges = known[max(place - 1, 0) : place + 2]
-                following = self._next_root(each, data.X, matrix, Z, coef, gradient_rows)
+                following = self._next_root(each, data.X, matrix, Z, coef, gradient_rows, values)
                 if following is None:
                     # A constant function has no gradients: there is nothing to learn.
                     each.goes_on = False
@@ -194,15 +197,16 @@ class Rounds:
         Z: np.ndarray,
         coef: np.ndarray,
         rows: np.ndarray,
+        values: np.ndarray | None,
     ) -> Root | None:
         """The root of the metric of gradients at some rows, of trace 1; None if they vanish."""
         root, diagonal = each.root, each.name == "diagonal"
         if each.name == "warped":
             squares = np.zeros((len(rows), X.shape[1]))
-            squares[:, weighed(root)] = squared_gradients(matrix, Z, coef, rows)
+            squares[:, weighed(root)] = squared_gradients(matrix, Z, coef, rows, values)
             return steeper(X[rows], root, squares)
         assert isinstance(root, np.ndarray)
-        G = gradient_outer_product(matrix, Z, coef, rows, diagonal=diagonal)
+        G = gradient_outer_product(matrix, Z, coef, rows, values=values, diagonal=diagonal)
         # Gradients with respect to z = root' x become those with respect to x.
         if root.ndim == 1:
             used = root > 0.0
@@ -226,7 +230,7 @@ class Rounds:
         place, width = known.index(best.ridge), best.width / _WIDTH_STEP
         _, matrix, gamma = data.matrix(best.root, best.kernel, width, self.rng)
         tried = known[place : place + 2]
-        error, ridge, _ = data.solve(best.root, matrix, tried, beyond=False)
+        error, ridge, *_ = data.solve(best.root, matrix, tried, beyond=False)
         return replace(best, error=error, ridge=ridge, gamma=gamma, width=width)
 
     def widths(
@@ -238,7 +242,7 @@ class Rounds:
             for _ in range(_MAX_WIDTH_STEPS):
                 width *= step
                 _, matrix, gamma = data.matrix(best.root, best.kernel, width, self.rng)
-                error, ridge, _ = data.solve(best.root, matrix, ridges)
+                error, ridge, *_ = data.solve(best.root, matrix, ridges)
                 yield replace(best, error=error, ridge=ridge, gamma=gamma, width=width)
                 if error >= lowest:
                     break
