@@ -50,7 +50,7 @@ def gradient_outer_product(
     Z : (n, d) the same rows, dense
     coef : (n, m) expansion coefficients of m outputs, whose outer products are added
     rows : (a,) indices of the rows at which gradients are taken
-    values : (n, n) the kernel matrix, where it is known
+    values : (a, n) kernel values of these rows, if they are known
     diagonal : Whether only the diagonal is wanted, in O(d) memory
 
     Returns (d, d) float64, symmetric positive semidefinite; (d,) where `diagonal`.
@@ -98,7 +98,8 @@ def _gradients(
     for start in range(0, len(rows), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
         chosen = rows[block]
-        slopes = _slopes(matrix.kernel, matrix.block(chosen) if values is None else values[chosen])
+        known = matrix.block(chosen) if values is None else values[block].copy()
+        slopes = _slopes(matrix.kernel, known)
         for output in coef.T:
             weights = slopes * output
             if by_signs:
@@ -109,7 +110,7 @@ def _gradients(
 
 
 def _slopes(kernel: Kernel, values: np.ndarray) -> np.ndarray:
-    """s(z, z_i) in the place of kernel values : (a, n)."""
+    """s(z, z_i) in the place of the kernel values : (a, n)."""
     if isinstance(kernel, RBF):
         values *= 2.0 * kernel.gamma
     elif isinstance(kernel, Laplacian):

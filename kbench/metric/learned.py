@@ -157,7 +157,7 @@ class LearnedMetric(MapsRows):
     -----
     The search makes about 100 factorisations of `search_rows` rows, full size eight at most. A
     round with n rows costs O(n^3 / 3 + n^2 d + a n d m) time for a gradient rows and m outputs, and
-    8 n^2 bytes, 4 n^2 more for each further kernel that is compared at full size.
+    8 n^2 bytes.
 
     It does not help where all features matter alike (the map is then close to the identity, and
     `n_rounds_` may be 0), and where few rows determine many features: a full metric has d (d + 1) /

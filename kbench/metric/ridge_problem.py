@@ -96,9 +96,16 @@ class RidgeProblem:
         return Z, KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32), gamma
 
     def solve(
-        self, root: Root, matrix: KernelMatrix, ridges: Sequence[float], *, beyond: bool = True
+        self,
+        root: Root,
+        matrix: KernelMatrix,
+        ridges: Sequence[float],
+        *,
+        beyond: bool = True,
+        rows: np.ndarray | None = None,
     ) -> tuple[float, float, np.ndarray, np.ndarray | None]:
-        """Lowest held-out error, its ridge, coefficients (n, m), and the kernel values, if kept.
+        """Lowest held-out error, its ridge, coefficients (n, m), and the kernel values of `rows` if
+        several ridges shared them.
 
         If the largest of several ridges is the best one, larger ones are tried unless not `beyond`.
         """
@@ -114,7 +121,7 @@ class RidgeProblem:
             best = min(best, self._best(matrix, new, (ridge,), values), key=lambda tried: tried[0])
             if best[1] < ridge:
                 break
-        return *best, values
+        return *best, None if values is None or rows is None else values[rows]
 
     def held_values(self, root: Root, kernel: str, gamma: float, ridge: float) -> np.ndarray:
         """A model's values at the held-out rows. O(n^3 / 3), as a model of the search."""

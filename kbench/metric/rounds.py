@@ -96,11 +96,9 @@ class Rounds:
         d = data.X.shape[1]
         root = np.full(d, d**-0.5)
         Z, matrix, _ = data.matrix(root, "matern12", 1.0, self.rng)
-        *_, coef, values = data.solve(root, matrix, ridges)
+        coef = data.solve(root, matrix, ridges)[2]
         gradient_rows = self.rng.permutation(len(Z))[: self.gradient_rows]
-        squares = gradient_outer_product(
-            matrix, Z, coef, gradient_rows, values=values, diagonal=True
-        )
+        squares = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=True)
         return np.argsort(-squares, kind="stable")[:MAX_L1]
 
     def metrics(
@@ -161,9 +159,10 @@ class Rounds:
             shared = None
             for each in running:
                 if shared is None or n_round > 0:
-                    shared = values = None  # The last kernel values make room for the next ones.
                     Z, matrix, gamma = data.matrix(each.root, kernel, width, self.rng)
-                    shared = data.solve(each.root, matrix, each.ridges, beyond=start is None)
+                    shared = data.solve(
+                        each.root, matrix, each.ridges, beyond=start is None, rows=gradient_rows
+                    )
                 error, ridge, coef, values = shared
                 number = before + n_round
                 yield MetricCandidate(
