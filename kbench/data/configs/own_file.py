@@ -34,7 +34,7 @@ _SNIFFED_BYTES = 1 << 14  # bytes whose lines decide on the format of a text; se
 _PAIRS = re.compile(
     rb"\s*([^\s,;|]+|[-+.0-9,]+)([ \t]+(qid:[0-9]+|\+?[0-9]+:[ \t]*[^\s:,;|]+))+\s*(#.*)?"
 )
-"""A row of LIBSVM text, in which all fields after the label are pairs; a time is a pair, too."""
+"""A row of LIBSVM text: all fields after the label are pairs, as a single one may be a time."""
 
 # Suffixes of tables and arrays that are not read. Any other unknown suffix means text.
 _NOT_READ = {

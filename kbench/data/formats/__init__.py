@@ -154,7 +154,7 @@ def read(
     folder : Where readers of tables write features; made if needed. Returned arrays map its files,
         so the caller deletes the folder when the rows are no longer used.
 
-    Raises DataError: a file is not of the format, differs from what `source` says, or has a target
+    Raises DataError: a file has another format or does not match `source`, or has a target
     outside `target_range`.
     """
     module = import_module(f"{__name__}.{FORMATS[name].module}")

@@ -442,7 +442,7 @@ def _codes(
 def _features(
     table: Table, layout: ColumnLayout, unknown_is_error: bool, unknown: Counter[str]
 ) -> Any:
-    """Features of a table in float64: dense, or CSR if there are categories."""
+    """(n, d) float64: features of a table, dense, or CSR if a column has categories."""
     columns = layout["columns"]
     if not any(columns.values()):
         stacked = np.column_stack([table.columns[name].values for name in columns])

@@ -290,7 +290,7 @@ def _thousands(texts: Sequence[str], delimiter: str) -> str | None:
 
 
 def _truths(texts: Sequence[str]) -> bool:
-    """Whether the fields of a column that are not missing are True and False alone."""
+    """Whether all fields of a column that are not missing are true or false."""
     values = [text for text in texts if not is_missing(text, numeric=True)]
     return bool(values) and all(text.lower() in TRUTHS for text in values)
 
@@ -361,7 +361,7 @@ def not_a_row(record: str, where: str) -> DataError:
 
 
 def _holds_texts(names: list[str], options: Options) -> bool:
-    """Whether the config, or the training file, says that the first column may hold any text."""
+    """Whether the first column may hold any text, by the config or the training file."""
     if options.known is not None and options.known["columns"].get(names[0]):
         return True
     columns = options.columns

@@ -403,7 +403,7 @@ def _require_line_ends(content: bytes, path: Path, line: int, pattern: re.Patter
 
 
 def _without_blanks(content: bytes, pattern: re.Pattern[bytes]) -> bytes:
-    """The text in which lines of blanks are empty, because pyarrow skips empty lines alone."""
+    """The text, in which lines of blanks become empty lines, which pyarrow skips."""
     result, line = bytearray(), 0
     for lineno, record in records(content, 0, pattern):
         result += b"\n" * (lineno - line) + record

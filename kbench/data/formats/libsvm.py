@@ -155,8 +155,9 @@ def _parse_lines(
     line: int,
     last: bool,
 ) -> LibsvmRows:
-    """The rows of whole lines, of which `line` is the first; `last` : whether the file ends there.
+    """The rows of `text`, which consists of whole lines.
 
+    line : Number of the first line in the file. last : Whether the file ends with the text.
     allowed : Whether values, and whether labels, may be missing.
     """
     if text.size == 0 or text[-1] != _LF:

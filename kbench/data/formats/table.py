@@ -65,7 +65,7 @@ class Table:
         return [name for name in self.columns if name not in (self.target, self.group)]
 
     def without_features(self) -> "Table":
-        """The table with its target and groups alone."""
+        """A table that has only the target and the groups."""
         columns = {n: c for n, c in self.columns.items() if n in (self.target, self.group)}
         return replace(self, columns=columns)
 
@@ -85,7 +85,7 @@ class Options:
     notes: list[str] = field(default_factory=list)
     # Columns that hold texts (`categorical: auto`).
     texts: set[str] = field(default_factory=set)
-    # Whether there are several files; only one of them needs to have a column that is dropped.
+    # Whether there are several files, of which only one has to have a column that is dropped.
     several: bool = False
     absent: set[str] = field(default_factory=set)  # Texts that stood for a missing target
     # The currency and percent signs beside the numbers of each column, "" for none; for later rows
@@ -99,7 +99,7 @@ class Options:
     index: set[str] = field(default_factory=set)
     # Columns of numbers in which a dash is read as a missing number.
     dashes: set[str] = field(default_factory=set)
-    # Columns that a file types as texts: a later file without a value there gives them no type.
+    # Columns of texts in a typed file; they have no type in a later file without values in them.
     typed_texts: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -115,7 +115,7 @@ class Options:
         return self.columns.get("categorical") == "auto"
 
     def note(self, sentence: str) -> None:
-        """Record what was assumed, once."""
+        """Record an assumption, once."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 

@@ -51,7 +51,7 @@ KEY_VERSION = 2
 
 @dataclass
 class Plan:
-    """The runs of a command in order, and what is left out, with the reasons."""
+    """The runs of a command in order, and the methods and keys that are left out, with reasons."""
 
     settings: Settings
     runs: list[Run] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Plan:
 
     @property
     def dropped(self) -> list[str]:
-        """One line for each reason, naming what is left out."""
+        """A line for each reason, which names the methods or keys that are left out."""
         return [f"{', '.join(what)}: {reason}" for reason, what in self.left_out.items()]
 
 

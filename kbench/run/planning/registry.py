@@ -60,7 +60,7 @@ class Composition:
     parts: Mapping[str, type]
 
     def assign(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Divide flat parameters into those of the estimator and those of each part.
+        """Divide flat parameters into parameters of the estimator and parameters of each part.
 
         Raises ConfigError: no signature has a parameter, or two parts have it; the message names
         it.

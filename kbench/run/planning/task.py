@@ -28,7 +28,7 @@ class Run:
     data_sha256: str
     seed: int
     params: Mapping[str, Any]
-    warmup: Mapping[str, Any]  # parameters that replace those of `params` in the warm-up
+    warmup: Mapping[str, Any]  # parameters that override `params` in the warm-up
     dataset_config: Mapping[str, Any]
     limits: Limits
     command: str  # a command line that reproduces the run

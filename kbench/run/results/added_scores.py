@@ -1,5 +1,5 @@
-"""Scores of rows beside those of `metrics.py`: scores that `metrics=[NAME, ...]` adds, and scores
-of estimators that predict a quantile.
+"""Scores that `metrics=[NAME, ...]` adds to the scores of `metrics.py`, and scores of estimators
+that predict a quantile.
 
 A name is one of `NAMED`, `top_K_accuracy`, `pinball_loss_Q`, a scorer of scikit-learn, or
 `package.module:function` of (y_true, y_pred), which is imported in the worker. scikit-learn

@@ -138,7 +138,7 @@ def _attempts(folder: Path) -> defaultdict[tuple[Any, ...], dict[int, Any]]:
 
 
 def _describe(report: Gathered, folder: Path, source: Path) -> None:
-    """Copy descriptions of environments, and report those that differ or are missing."""
+    """Copy descriptions of environments, and report differing and missing ones."""
     for name in report.environments:
         source_file = source / "_environments" / f"{name}.json"
         target_file = folder / "_environments" / f"{name}.json"

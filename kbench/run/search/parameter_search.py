@@ -58,7 +58,7 @@ _HELD_OUT = 0.2
 # Guard: a search ends after this many proposals in succession that were tried before.
 _REPEATED = 100
 
-# Settings of a tuner that exclude what the tuned method lacks.
+# Settings of a tuner, so that it chooses no scaler, metric or kernel that the tuned method lacks.
 _FIXED_OF_TUNER = ("method.scaler=null", "method.metric=null", "method.kernel=rbf")
 
 
