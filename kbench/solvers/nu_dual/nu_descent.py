@@ -21,8 +21,8 @@ where C times the kernel values is large, they would take millions of times as m
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -31,13 +31,13 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.best_multiple import settle
 from kbench.solvers.box_dual.block_descent import largest
-from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, free_points
 from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_rows
 from kbench.solvers.interior_point.counted_work import factorisation, steps_before
 from kbench.solvers.interior_point.duals import rounding
 from kbench.solvers.nu_dual.extremes import Extremes, middle
 from kbench.solvers.nu_dual.interior_optimum import OFF, optimum
+from kbench.solvers.nu_dual.nu_problem import NuDualResult, NuProblem, Start, has_margin
 from kbench.solvers.nu_dual.side_steps import side_steps
 from kbench.trace import Trace
 
@@ -76,33 +76,6 @@ _MOST_OF_POINTS = 0.75
 # Guard: rounding errors of float32 sums of products, in units in the last place of the sum of the
 # products' absolute values. Own loops add four or eight at a time, BLAS thousands in many lanes.
 _ROUNDED_SUMS = 64.0
-
-
-@dataclass(frozen=True)
-class NuDualResult:
-    """Solution of the dual and how it was reached."""
-
-    coef: np.ndarray  # (n,) float64: b
-    # c and epsilon, means over free points where there are any.
-    intercept: float
-    epsilon: float
-    objective: float  # 1/2 b'Kb - z'b
-    # The largest violation of the four kinds of steps of `side_steps`, from float64 kernel values:
-    # LIBSVM's criterion.
-    violation: float
-    duality_gap: float  # Primal minus dual objective, at least 0
-    n_iter: int  # Steps of two coordinates
-    # {"tol", "max_iter", "max_time", "precision", "margin"}. "margin": the margin of a classifier,
-    # -epsilon, is not above half of the violation, and it is 0 because the classes share points, or
-    # that is so even after as many steps again, or at a tolerance of tol / 100.
-    stop_reason: str
-
-
-class Start(NamedTuple):
-    """A feasible point, and the number of steps that have led to it."""
-
-    beta: np.ndarray  # (n,) float64
-    n_iter: int
 
 
 def solve_nu_dual(
@@ -145,7 +118,7 @@ def solve_nu_dual(
     budget = Budget(
         math.inf if max_iter < 0 else max_iter, max_time, Trace() if trace is None else trace
     )
-    problem = _Problem(kernel, z, lower, upper, norm)
+    problem = NuProblem(kernel, z, lower, upper, norm)
     descent = _Descent(problem, budget, cache_mb)
     rng = None
     if shrinking and len(z) > _GROWTH * _WORKING_SET:
@@ -178,48 +151,10 @@ def _steps_before_interior(n: int, cache_mb: float) -> int:
     return steps_before(n, factorisation(n, math.inf))
 
 
-def has_margin(result: NuDualResult) -> bool:
-    """Whether the margin of a classifier is above half of the violation."""
-    return -result.epsilon > 0.5 * result.violation
-
-
-class _Problem(NamedTuple):
-    kernel: Any
-    z: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    norm: float
-
-    @property
-    def has_fixed_norm(self) -> bool:
-        """Whether no coefficient can change its sign, so that |b|_1 is a sum of them."""
-        return not ((self.lower < 0.0) & (self.upper > 0.0)).any()
-
-    def has_shared_points(self) -> bool:
-        """Whether equal points of both classes are known to have bounds of t / 2 in each of them.
-
-        They solve the problem with Kb = 0 then, and the margin is 0. A strictly positive definite
-        kernel has no other problems without a margin. O(n d).
-        """
-        is_known = self.kernel.X is not None and self.kernel.kernel.is_definite
-        copies = Duplicates.of(self.kernel.X) if is_known else None
-        if copies is None:
-            return False
-        up, down = (np.bincount(copies.kind, bound) for bound in (self.upper, -self.lower))
-        return bool(np.minimum(up, down).sum() >= 0.5 * self.norm)
-
-    def of(self, rows: np.ndarray) -> "_Problem":
-        """The problem of some points; t is divided in proportion to the sums of bounds."""
-        lower, upper = self.lower[rows], self.upper[rows]
-        part = (upper - lower).sum() / (self.upper - self.lower).sum()
-        norm = min(self.norm * part, 2.0 * upper.sum(), -2.0 * lower.sum())
-        return _Problem(self.kernel.take(rows), self.z[rows], lower, upper, float(norm))
-
-
 class _Descent:
     """A feasible point of a problem with its residual, and the steps that improve it."""
 
-    def __init__(self, problem: _Problem, budget: Budget, cache_mb: float) -> None:
+    def __init__(self, problem: NuProblem, budget: Budget, cache_mb: float) -> None:
         n = len(problem.z)
         if n <= FLOAT64_POINTS:
             problem = problem._replace(kernel=problem.kernel.astype(np.float64))

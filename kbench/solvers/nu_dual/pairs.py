@@ -19,14 +19,8 @@ from kbench.intrinsics.calls import address_of, calling
 from kbench.intrinsics.views import matrix_in
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
-from kbench.solvers.nu_dual.nu_descent import (
-    FLOAT64_POINTS,
-    TARGET,
-    NuDualResult,
-    Start,
-    first_steps,
-    solve_nu_dual,
-)
+from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, TARGET, first_steps, solve_nu_dual
+from kbench.solvers.nu_dual.nu_problem import NuDualResult, Start
 from kbench.solvers.nu_dual.side_steps import ENDS, take_steps
 from kbench.trace import Deadline, Trace
 
