@@ -9,7 +9,10 @@ import scipy.sparse as sp
 
 from kbench.kernels.threads import run_tasks
 
-# Limits of a chunk: rows, and values of dense rows (256 KB in float64 fit the cache). Set by hand.
+# Limits of a chunk: rows, and values of dense rows (256 KB in float64 fit the cache). Chunks of CSR
+# rows have any width: `layout` has refused rows that would take too much memory as dense ones. Sums
+# are added by chunk, so that other limits round origins, and with them kernel values, differently.
+# Set by hand.
 _ROWS = 4096
 _VALUES = 1 << 15
 # Dense copies of CSR rows with more columns than this have only the columns in use. Set by hand.

@@ -97,3 +97,16 @@ def test_the_first_lines_of_a_folder_name_the_room_of_what_does_not_live_there()
             for base in (ROOT, file.parent.parent):
                 rooms |= {path for path in (base / inside, base / f"{inside}.py") if path.exists()}
         assert {path for path in rooms if not path.is_relative_to(file.parent)}, file
+
+
+def test_tests_mirror_the_rooms_but_where_the_page_says_so():
+    """A folder's tests are in the folder of its name, or in the one above it."""
+    elsewhere = {
+        folder
+        for folder in {path.parent.relative_to(ROOT) for path in MODULES} - {Path()}
+        if not (REPOSITORY / "tests" / folder).is_dir()
+    }
+    sentence = PAGE.read_text(encoding="utf-8").partition("Tests mirror the rooms")[2]
+    said = {Path(name) for name in re.findall(r"`([^`]*)`", sentence.partition("##")[0])}
+    assert elsewhere
+    assert not {f for f in elsewhere if f not in said and f.parent not in said}

@@ -444,12 +444,11 @@ def _in_unit(interval: Interval, quantity: Quantity) -> Interval:
 def _printed(interval: Interval, quantity: Quantity) -> list[str]:
     """The estimate and its interval as printed."""
     in_unit = _in_unit(interval, quantity)
+    limits = [] if in_unit.low is None or in_unit.high is None else [in_unit.low, in_unit.high]
     if quantity.ratio:
-        limits = [] if in_unit.low is None or in_unit.high is None else [in_unit.low, in_unit.high]
         words = [f"{value:.3g}" for value in (in_unit.mean, *limits)]
     else:
         decimals = 4 if quantity.decimals is None else quantity.decimals
-        limits = [] if in_unit.low is None or in_unit.high is None else [in_unit.low, in_unit.high]
         words = [f"{value * quantity.factor:+.{decimals}f}" for value in (in_unit.mean, *limits)]
     return [words[0], f"[{words[1]}, {words[2]}]" if limits else ""]
 

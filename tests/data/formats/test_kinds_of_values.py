@@ -16,6 +16,7 @@ from support import merge, named, opened, saved, user_file
 
 from kbench.data import check_config, chunks, open_prepared, prepare, read_rows
 from kbench.data.formats import FORMATS
+from kbench.data.preparation.imputation import STRATEGIES
 from kbench.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(0)
@@ -149,7 +150,7 @@ def test_the_file_in_which_no_row_is_left_is_named(folders, form, role):
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
-@pytest.mark.parametrize("kind", ["mean", "median", "indicator"])
+@pytest.mark.parametrize("kind", sorted(STRATEGIES))
 def test_missing_numbers_are_filled_as_scikit_learn_does(folders, form, kind):
     data = opened(config_of(form, folders, lacking(), Y, missing=kind), folders)
     strategy = "mean" if kind == "indicator" else kind
