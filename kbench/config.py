@@ -71,7 +71,7 @@ def options(group: str) -> dict[str, Path]:
 
 
 def hides(group: str, name: str) -> str | None:
-    """What a command says of a file in ./configs that stands in the place of one of kbench's."""
+    """A message if a file in ./configs replaces a file of kbench, otherwise None."""
     first, *others = roots()
     file = Path(group, f"{name}.yaml")
     if not (first / file).is_file() or not any((root / file).is_file() for root in others):
@@ -235,7 +235,7 @@ def unquoted(text: str) -> str:
     quote = text[:1]
     if len(text) < 2 or quote not in ("'", '"') or text[-1] != quote:
         return text
-    # Before a quote, and at the end, a backslash is written twice.
+    # Inside quotes, a backslash before a quote or at the end is written twice.
     inner = re.sub(rf"(\\+)({quote}|\Z)", lambda m: "\\" * (len(m[1]) // 2) + m[2], text[1:-1])
     return str(_unescaped(inner))
 

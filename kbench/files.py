@@ -25,7 +25,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     The folder is created if it does not exist. If the block raises an exception, the temporary file
     is deleted and a file that was at `path` before stays unchanged.
 
-    Raises KbenchError: the disk is full, or the folder cannot be written; any OSError of the block.
+    Raises KbenchError: the disk is full, the folder cannot be written, or the block raises an
+    OSError.
     """
     try:
         temporary, file = _new_temporary_file(path)

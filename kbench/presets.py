@@ -80,7 +80,7 @@ DCSVM: Table = {
     | {"n_clusters": 16, "n_levels": 3, "n_samples": 2000, "tol": 0.01, "level_tol": 0.01},
 }
 
-# Compression of HSS matrices. "paper_table4" and "paper_table5": the settings of these tables of
+# Compression of HSS matrices. "paper_table4" and "paper_table5" are the settings of these tables of
 # Cipolla and Gondzio, "Training very large scale nonlinear SVMs using Alternating Direction Method
 # of Multipliers coupled with the Hierarchically Semi-Separable kernel approximations" (EURO J.
 # Comput. Optim. 10, 2022), which sample near columns only. Our other presets add far columns and a

@@ -56,7 +56,7 @@ class Limits:
 class Parallel:
     """Where runs are done, and how many at the same time.
 
-    backend : loky runs guarded processes on this machine; dask, ray and slurm on a cluster's.
+    backend : loky runs guarded processes on this machine; dask, ray and slurm use a cluster.
     jobs : number of simultaneous runs, which rows record, because more than one per machine
     disturbs the timings. address : address of a running Dask scheduler or Ray cluster; by default a
     local one is started. options : arguments of the engine, or submitit's parameters of a job.

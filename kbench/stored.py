@@ -19,7 +19,7 @@ _DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "i8": np.int64, "
 
 
 def require(condition: Any, message: str) -> None:
-    """Raise a ValueError that says `what` unless `holds`."""
+    """Raise a ValueError with `message` unless `condition` holds."""
     if not condition:
         raise ValueError(message)
 

@@ -92,7 +92,7 @@ def usual(*names: str) -> dict[str, list[Any]]:
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
-    """Decorator of methods that fit: scikit-learn's decorator, and all or nothing.
+    """scikit-learn's decorator of methods that fit, with the undoing of failed fits.
 
     A fit that fails or is interrupted restores the attributes from before the fit, unlike
     scikit-learn's estimators, which keep some attributes of each model. Changes that `partial_fit`
@@ -190,7 +190,7 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     Returns X, or X and y. X is the caller's object if nothing had to be converted.
 
     Raises ValueError, TypeError: as scikit-learn's.
-    Raises MemoryError: the fit would make more dense rows than there is memory for.
+    Raises MemoryError: the fit would make more dense rows than fit into memory.
     """
     for name, values in zip(("X", "y"), (X, *targets), strict=False):
         if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):

@@ -38,15 +38,15 @@ def read(
     Raises ConfigError: a key is not among `keys`, is given twice or without a value, or a word is a
     flag.
     """
-    known = list(keys)
+    allowed = list(keys)
     bare: list[str] = []
     values: dict[str, str] = {}
     for word, after in zip_longest(argv, argv[1:], fillvalue=""):
         key, equals, value = word.partition("=")
         if not equals and not word.startswith("-"):
             bare.append(word)
-        elif not equals or key not in known:
-            raise ConfigError(_unknown(word, after, known, known if listed is None else listed))
+        elif not equals or key not in allowed:
+            raise ConfigError(_unknown(word, after, allowed, allowed if listed is None else listed))
         elif key in values:
             raise ConfigError(f"{key} is given twice, by {key}={values[key]} and {word}")
         elif not value:
@@ -56,13 +56,13 @@ def read(
     return bare, values
 
 
-def _unknown(word: str, after: str, known: Sequence[str], listed: Iterable[str]) -> str:
-    """The message on a word that is neither bare nor a key of `known` with a value."""
+def _unknown(word: str, after: str, allowed: Sequence[str], listed: Iterable[str]) -> str:
+    """The message on a word that is neither bare nor a key of `allowed` with a value."""
     key, _, value = word.partition("=")
     name = key.lstrip("-+~")
-    if key != name and name in known:
+    if key != name and name in allowed:
         return f"this command takes no {key}: write {name}={value or after or 'VALUE'}"
-    hint = synonym(key, known) or nearest(name, known)
+    hint = synonym(key, allowed) or nearest(name, allowed)
     if not hint and listed:
         hint = f"; it takes {', '.join(f'{item}=...' for item in listed)}"
     return f"no key of this command is called {key!r}{hint}"
@@ -98,12 +98,12 @@ def whole(key: str, value: str, minimum: int = 1) -> int:
     return int(value)
 
 
-def one_of(key: str, value: str, known: Iterable[str]) -> str:
-    """Return `value`; raise a ConfigError that lists the `known` values if it is none of these."""
-    known = list(known)
-    if value not in known:
+def one_of(key: str, value: str, allowed: Iterable[str]) -> str:
+    """Return `value`; raise a ConfigError that lists the `allowed` values if it is not allowed."""
+    allowed = list(allowed)
+    if value not in allowed:
         raise ConfigError(
-            f"{key} is {value!r}{nearest(value, known)}, should be one of {', '.join(known)}"
+            f"{key} is {value!r}{nearest(value, allowed)}, should be one of {', '.join(allowed)}"
         )
     return value
 

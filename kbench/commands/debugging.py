@@ -78,7 +78,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     from kbench.run.planning.tuned_files import NONE
 
     data_keys = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIPTION]
-    data_keys.append("holdout")  # a search writes the group at once
+    data_keys.append("holdout")  # a search writes this whole group in one word
     try:
         command_words, _, _ = flags(shlex.split(row["command"] or "")[1:])
     except (ValueError, ConfigError):

@@ -89,7 +89,7 @@ def _show_config(overrides: Sequence[str]) -> int:
 def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)
-    reported = n_runs == 1 and summary.written  # by the progress, just above
+    reported = n_runs == 1 and summary.written  # by the line of progress
     for line in [] if reported else _failures(summary):
         print(line, file=sys.stderr)
     if summary.other_tag:
@@ -104,9 +104,7 @@ def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
     if n_before:
         parts.append(f"{n_before} done before")
     if summary.not_begun:
-        parts.append(
-            f"on_error=stop: {summary.not_begun} not begun, the same command goes on with them"
-        )
+        parts.append(f"on_error=stop: {summary.not_begun} not begun; the same command runs them")
     print(f"{'; '.join(parts)}; rows in {folder}, `kbench report` compares them")
 
 
@@ -131,5 +129,5 @@ def _failures(summary: "Summary") -> list[str]:
             f"{names}{others}"
         )
     if n_left := sum(len(members) for _, members in by_size[_MAX_MESSAGES:]):
-        lines.append(f"and {n_left} more that failed, with other messages")
+        lines.append(f"and {n_left} more failed runs with other messages")
     return lines

@@ -1,5 +1,5 @@
 """kbench tune method=M dataset=D grid=G [tune.KEY=VALUE] ...: choose parameters for later runs.
-kbench tune method=M dataset=D: the same without a grid, for kernel machines, in seconds
+kbench tune method=M dataset=D: for kernel machines, without a grid, in seconds
 kbench tune experiment=E ...: for each method and data set of an experiment, with one budget.
 
 Without a grid or values, a method that chooses kernel width and penalty itself (tuned_svc, or for

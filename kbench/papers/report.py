@@ -57,7 +57,7 @@ def make_papers(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """The papers' tables with the measured values beside the printed ones.
+    """The papers' tables with the measured values beside the printed values.
 
     Parameters
     ----------
@@ -77,7 +77,9 @@ def make_papers(
         The format or a table does not exist.
     """
     if format not in PAPER_FORMATS:
-        raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
+        raise ConfigError(
+            f"format={format}: the papers' report is one of {', '.join(PAPER_FORMATS)}"
+        )
     require_names("tables", tables)
     require_count("width", width)
     report = read_report(read_content(folder, reference=reference), tables)

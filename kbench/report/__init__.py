@@ -213,9 +213,9 @@ def _split_off_reference(tables: Sequence[Comparison]) -> tuple[list[Comparison]
     if lines:
         lines.insert(
             0,
-            "`kbench report ranking` says which method for which data, dataset=NAME shows the "
-            f"tables of one of these {counted(len(methods), 'data set')} with reference rows "
-            "alone, format=csv has all:",
+            "`kbench report ranking` advises which method to use for which data; dataset=NAME "
+            f"shows the tables of one of these {counted(len(methods), 'data set')} with only "
+            "reference rows; format=csv has all:",
         )
     own_tables = [table for table in tables if table.problem.dataset in own_datasets]
     return own_tables, "".join(f"{line}\n" for line in lines)

@@ -196,7 +196,7 @@ def test_data_sets_with_reference_rows_alone_are_listed(tmp_path, report):
         given.write(make_row("dcsvm", 0.9, dataset=f"set_{k}", data_sha256=f"r{k}"))
     text = report(make_row("svc", 0.8), reference=True)
     assert line(text, "svc")
-    assert "tables of one of these 21 data sets with reference rows alone" in text
+    assert "tables of one of these 21 data sets with only reference rows" in text
     assert line(text, "set_7").split() == ["set_7", "1", "method"]
     assert "dcsvm†" in report(reference=True, datasets=["set_7"])
     text = report(reference=True, methods=["dcsvm"])

@@ -54,7 +54,7 @@ class Runs:
 
     Parameters
     ----------
-    rows : sequence of mapping. As `comparisons` takes them.
+    rows : sequence of mapping. Rows for `comparisons`.
     curves : mapping
         (key, environment, threads) -> curve -> abscissae and values. Abscissae are seconds unless
         the name states another one, such as `accuracy over C`.

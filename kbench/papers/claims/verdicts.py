@@ -19,7 +19,7 @@ _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcom
 # window, where sentences are not cut; characters between two columns. Set by hand.
 _LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
-# Titles of what `tally` counts.
+# Titles of the counts of `tally`.
 TALLY = ("hold", "do not hold", "open: kept", "by idea", "missed", "neither", "own data")
 
 

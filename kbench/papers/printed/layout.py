@@ -68,7 +68,7 @@ class Selector:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A quantity of a table's cells as layouts spell it; only with a label it is not measured."""
+    """A quantity of a table's cells as layouts spell it. With only a label, it is not measured."""
 
     label: str  # The printed quantity
     # Columns of the row that are added up, divided by the column `per` and multiplied by `factor`.
@@ -120,8 +120,8 @@ class TableLayout:
     """The layout of one printed table.
 
     `printed` and `sizes` name tables of printed values. `kbench -m <run>` makes the rows; `why`
-    says why there are none; `lacking` are rows of methods that kbench does not have; `tuned` says
-    that every method has the same number of trials to find its parameters.
+    is the reason if there are none; `lacking` are rows of methods that kbench does not have;
+    `tuned` says that every method has the same number of trials to find its parameters.
     """
 
     paper: str

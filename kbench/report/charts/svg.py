@@ -35,7 +35,7 @@ BEYOND, COVERING = 'class="beyond"', ' stroke-dasharray="5 5"'
 # hand.
 _CLOSE = 4.0
 
-# Least number of ticks of an axis of numbers, and largest number on a logarithmic axis. Set by
+# Smallest number of ticks of an axis of numbers, and largest number on a logarithmic axis. Set by
 # hand.
 _MIN_TICKS, _MAX_TICKS = 3, 7
 # Approximate number of intervals of a linear axis: the first of these that gives enough ticks. Set

@@ -400,7 +400,7 @@ def _parameters(row: Row) -> dict[str, Any]:
 
 
 def sorted_parameters(row: Row) -> str:
-    """The parameters as one text, equal for runs that differ in their seed alone."""
+    """The parameters as one text, equal for runs that differ only in their seed."""
     return _sorted_text(row["params"], row["seed"])
 
 
@@ -422,7 +422,7 @@ def pair_key(row: Row) -> tuple[str, bool, int]:
 
 
 def _preference(row: Row) -> tuple[bool, float, float]:
-    """Sort key of the rows of a seed: failed ones by their time limit, then ok ones by age."""
+    """Sort key of the rows of a seed: failed rows by their time limit, then ok rows by age."""
     ok = row["status"] == "ok"
     return ok, 0.0 if ok else time_limit(row), start_time(row)
 

@@ -96,7 +96,7 @@ def table(
     lines = "".join(f"<tr>{''.join(line)}</tr>" for line in head)
     inner = f"{spans}<thead>{lines}</thead><tbody>{''.join(body)}</tbody>"
     content = element("table", inner)
-    # The role is group, because regions of a page must have different names, and tables may not.
+    # The role is group, because names of regions must differ, and names of tables may be equal.
     return element("div", content, class_="scroll", tabindex=0, role="group", aria_label=label)
 
 

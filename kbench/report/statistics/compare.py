@@ -1,9 +1,9 @@
 """Statistics of comparisons over data sets and seeds.
 
-Mean ranks, the Friedman test and the Nemenyi critical difference as in Demsar (2006), "Statistical
-comparisons of classifiers over multiple data sets", JMLR 7; percentile intervals by the bootstrap
-(Efron and Tibshirani 1993, chapter 13). Every interval uses a new generator with the same seed, so
-that equal numbers give equal intervals.
+Mean ranks, the Friedman test and the Nemenyi critical difference follow Demsar (2006), "Statistical
+comparisons of classifiers over multiple data sets", JMLR 7. Intervals are percentile intervals of
+the bootstrap (Efron and Tibshirani 1993, chapter 13). Every interval uses a new generator with the
+same seed, so that equal numbers give equal intervals.
 """
 
 import math
@@ -55,10 +55,10 @@ def bootstrap_mean(groups: Sequence[ArrayLike]) -> Interval:
     if len(values) == 1 and len(values[0]) == 1:
         return Interval(estimate)
     rng = np.random.default_rng(_SEED)
-    drawn = rng.integers(len(values), size=(RESAMPLES, len(values)))
-    means = np.empty(drawn.shape)
+    draws = rng.integers(len(values), size=(RESAMPLES, len(values)))
+    means = np.empty(draws.shape)
     for number, group in enumerate(values):
-        is_group = drawn == number
+        is_group = draws == number
         indices = rng.integers(len(group), size=(np.count_nonzero(is_group), len(group)))
         means[is_group] = group[indices].mean(axis=1)
     return _interval(estimate, means.mean(axis=1))
@@ -121,8 +121,8 @@ def mean_ranks(rank_matrix: ArrayLike) -> list[Interval]:
     if len(table) == 1:
         return [Interval(float(rank)) for rank in table[0]]
     rng = np.random.default_rng(_SEED)
-    drawn = rng.integers(len(table), size=(RESAMPLES, len(table)))
-    resampled = table[drawn].mean(axis=1)
+    draws = rng.integers(len(table), size=(RESAMPLES, len(table)))
+    resampled = table[draws].mean(axis=1)
     return [_interval(float(column.mean()), resampled[:, j]) for j, column in enumerate(table.T)]
 
 

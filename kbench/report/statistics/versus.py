@@ -240,7 +240,7 @@ def sheets(comparison: Versus) -> list[Sheet]:
 
 
 def pair_records(pairs: Iterable[PairedScores]) -> list[dict[str, Any]]:
-    """One record for each pair of methods on each data set, nothing rounded."""
+    """One record for each pair of methods on each data set, without rounding."""
     records = []
     for pair in pairs:
         record: dict[str, Any] = dict.fromkeys(PAIR_COLUMNS)
@@ -292,7 +292,7 @@ def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]
         )
     sets = f"{len(shared)} data set{'' if len(shared) == 1 else 's'}"
     header = ["method", "mean rank", _PERCENT, "best on", "failed on"]
-    return Sheet(f"Mean ranks over {sets} that all of them have", 1, header, rows, notes)
+    return Sheet(f"Mean ranks over {sets} that all methods have", 1, header, rows, notes)
 
 
 def _overall(pairs: Sequence[PairedScores]) -> Sheet:
