@@ -45,14 +45,14 @@ def main(argv: Sequence[str]) -> int:
                 f"training rows by `kbench tune experiment={plan.searches[0]}`"
             )
         finished = finished_here(plan)
-        todo, _ = split(plan, finished)
-        if todo or plan.absent:
+        remaining, _ = split(plan, finished)
+        if remaining or plan.absent:
             idle = check_methods(sandbox, plan)
             plan = make_plan(hydra, overrides, multirun=multirun, obtain=obtain_in(sandbox))
             plan.without_repeats(idle)
-            todo, _ = split(plan, finished)
-            lines = refused_runs(sandbox, plan, todo)
-            if lines and len(lines) == len(todo):  # otherwise the accepted runs are made
+            remaining, _ = split(plan, finished)
+            lines = refused_runs(sandbox, plan, remaining)
+            if lines and len(lines) == len(remaining):  # otherwise the accepted runs are made
                 raise ConfigError(f"{lines[0]}{further(lines)}")
     if not plan.runs:
         if plan.absent:
@@ -89,7 +89,7 @@ def _show_config(overrides: Sequence[str]) -> int:
 def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)
-    reported = n_runs == 1 and summary.written  # by the line of progress
+    reported = n_runs == 1 and summary.written  # the line of progress has its message
     for line in [] if reported else _failures(summary):
         print(line, file=sys.stderr)
     if summary.other_tag:

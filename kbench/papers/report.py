@@ -185,7 +185,7 @@ class PapersReport:
         return drawings(self.runs, self.environments, papers)
 
     def addition(self, store: RowStore) -> Addition:
-        """The report's lists on a page; rows behind the cells of tables are added to `store`."""
+        """The report's parts of a page; rows behind the cells of tables are added to `store`."""
         machines = {form.machine for form in self.filled if form.machine is not None}
         of_figures = {name for drawing in self.drawings for name in drawing.environments}
         return Addition(

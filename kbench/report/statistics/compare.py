@@ -27,6 +27,10 @@ _SEED = 0
 # differ on five rows, the same model is right on all five with the probability 1/16.
 CHANCE_ROWS = 5
 
+# Spreads below this times the mean are taken for rounding errors. Set by hand, far above the
+# precision of float64 (2e-16).
+_ROUNDING = 1e-12
+
 Array = NDArray[np.float64]
 
 
@@ -89,7 +93,7 @@ def corrected_t(differences: Sequence[float], test_per_train: float) -> Correcte
     if error is None:
         return None
     mean = math.fsum(differences) / len(differences)
-    if error <= 1e-12 * abs(mean) or error == 0.0:
+    if error <= _ROUNDING * abs(mean) or error == 0.0:
         return Corrected(Interval(mean), error, math.nan, math.nan)
     degrees = len(differences) - 1
     half_width = float(student.ppf((1.0 + LEVEL) / 2.0, degrees)) * error
@@ -113,7 +117,7 @@ def ranks(scores: ArrayLike, sign: int) -> Array:
 
 
 def mean_ranks(rank_matrix: ArrayLike) -> list[Interval]:
-    """Mean rank of each method, with an interval from drawing data sets.
+    """Mean rank of each method, with a bootstrap interval over data sets.
 
     `rank_matrix` has shape (n_datasets, n_methods); for one data set there is no interval.
     """
@@ -151,7 +155,7 @@ def critical_difference(n_methods: int, n_datasets: int) -> float:
 
 def _interval(estimate: float, resampled: NDArray[Any]) -> Interval:
     """The interval of resampled means; without limits if the means differ only by rounding."""
-    if np.ptp(resampled) <= 1e-12 * abs(estimate):
+    if np.ptp(resampled) <= _ROUNDING * abs(estimate):
         return Interval(estimate)
     tail = (1.0 - LEVEL) / 2.0
     low, high = np.quantile(resampled, [tail, 1.0 - tail])
