@@ -77,9 +77,7 @@ def make_papers(
         The format or a table does not exist.
     """
     if format not in PAPER_FORMATS:
-        raise ConfigError(
-            f"format={format}: the papers' report is one of {', '.join(PAPER_FORMATS)}"
-        )
+        raise ConfigError(f"format={format}: should be one of {', '.join(PAPER_FORMATS)}")
     require_names("tables", tables)
     require_count("width", width)
     report = read_report(read_content(folder, reference=reference), tables)
