@@ -146,6 +146,7 @@ def test_the_command_writes_a_file(folder, suffix, capsys):
         (["y=violatoin"], "nearest: violation"),
         (["y=rmse"], "y=rmse: no row has this column, their task is"),
         (["x=seconds", "y=accuracy"], "x=seconds belongs to curves: write y=violation"),
+        (["x=C", "y=violation"], "y=violation is a curve: write x=seconds"),
         (["results_dir=."], "no results in ./ yet"),
         (["out=a.jpg"], "a plot is a file .png, .svg, .pdf"),
         (["format=svg"], "out=plot.svg chooses it"),

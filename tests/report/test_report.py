@@ -280,10 +280,15 @@ def test_filters(report):
 
 def test_what_no_run_has_measured_is_refused(report):
     rows = [make_row("svc", 0.9)]
-    with pytest.raises(ConfigError, match=r"metric=rmse: no row has this column, .* accuracy$"):
-        report(*rows, metric="rmse")
-    with pytest.raises(ConfigError, match=r"columns=kernel_error: no row has this column"):
-        report(*rows, columns=["fit_s", "kernel_error"])
+    for options, said in (
+        ({"metric": "rmse"}, r"metric=rmse: no row has this column, .* accuracy$"),
+        ({"metric": "log_loss"}, r"no row has this score; metrics=\[log_loss\]"),
+        ({"metric": "coverage"}, r"neither more nor less .*; metrics=\[coverage_error\]"),
+        ({"columns": ["fit_s", "kernel_error"]}, "columns=kernel_error: no row has this column"),
+        ({"columns": ["started_at"]}, "it is not a measured value"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            report(*rows, **options)
 
 
 def test_an_empty_folder_says_what_to_run(folder, report):

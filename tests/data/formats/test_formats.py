@@ -590,8 +590,10 @@ def test_arrays(folders):
     given_ = opened(merge(config, {"split": {"kind": "given", "n_train": None}}), folders)
     np.testing.assert_array_equal(given_.X_train, expected[:4])
     np.testing.assert_array_equal(given_.y_test, y[4:])
+    np.testing.assert_array_equal(opened(config, folders).X_test, expected[2:])  # of both parts
     for name, array in {"X": X, "y": y}.items():
         np.save(raw / name, array)
+    (raw / "y.npy").write_bytes(gzip.compress((raw / "y.npy").read_bytes()))
     files = {f"all_{n}": {"names": [f"{n}.npy"], "url": None} for n in "Xy"}
     pair = opened(
         one("npy") | {"source": {"kind": "files", "format": "npy", "files": files}}, folders
@@ -601,6 +603,8 @@ def test_arrays(folders):
     for arrays, message in (
         ({"X": X}, r"no array y, there is X"),
         ({"X": X, "y": y[1:]}, r"X has shape \(6, 3\) and y \(5,\), should be \(n, d\) and"),
+        ({"X": X, "y": X}, r"y has shape \(6, 3\), should be one target a row"),
+        ({"indptr": y, "indices": y, "data": y}, "one sparse matrix, without targets"),
         ({"X": X, "y": np.full(6, np.nan)}, r"no row is left, each lacks a target"),
         ({"X": np.where(X[4, 1] == X, np.nan, X), "y": y}, r"row 5: column 2 is nan, should be"),
         ({"X": np.where(X[3, 0] == X, 1e39, X), "y": y}, r"row 4: column 1 is 1e\+39, should be"),

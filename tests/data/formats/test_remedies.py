@@ -162,6 +162,9 @@ def test_other_texts_are_no_numbers_with_something_beside(text):
 
 def test_no_line_of_pandas_cuts_a_decimal_comma():
     assert "pandas" not in almost_a_number("1,5 kg", "a")
+    assert "a hexadecimal number, 31 is right" in almost_a_number("0x1F", "a")
+    assert "single quotes are part of a field" in almost_a_number("'1'", "a")
+    assert "a line of sums is not a row" in almost_a_number("Total", "a")
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def test_csr_holds_the_same_rows_on_read_only_maps(toy):
     np.testing.assert_array_equal(data.X_train.toarray(), X[:30].astype(np.float32))
     ones = np.ones(6, dtype=np.float32)
     np.testing.assert_allclose(data.X_test @ ones, X[30:].sum(axis=1), rtol=1e-5)
+    anew = opened(named(storage="csr", split={"kind": "first", "n_train": 32}), toy)
+    np.testing.assert_array_equal(anew.X_train.toarray(), X[:32].astype(np.float32))
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])

@@ -5,6 +5,7 @@ import pytest
 from dual_problem import box, violation
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.linalg import LinAlgError
 from scipy.optimize import linprog
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR, NuSVC
@@ -12,7 +13,11 @@ from sklearn.svm import SVC, SVR, NuSVC
 from kbench.solvers.interior_point.active_set import finish
 from kbench.solvers.interior_point.counted_work import factorisation, is_low_rank, steps_before
 from kbench.solvers.interior_point.duals import rounding, solve_interior
-from kbench.solvers.interior_point.factors import factorised_definite, is_semidefinite
+from kbench.solvers.interior_point.factors import (
+    factorised_definite,
+    factorised_symmetric,
+    is_semidefinite,
+)
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, LowRank, StoredKernel
 
@@ -226,6 +231,13 @@ def test_semidefinite_matrices_are_told_from_others():
 def test_a_matrix_that_rounding_left_singular_is_solved_with():
     B, right = np.full((3, 3), 1e20), np.full(3, 3e20)
     np.testing.assert_allclose(B @ factorised_definite(B.copy())(right), right, rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", [np.nan, 0.0])
+@pytest.mark.parametrize("factorised", [factorised_definite, factorised_symmetric])
+def test_a_matrix_that_cannot_be_solved_with_is_an_error(factorised, number):
+    with pytest.raises(LinAlgError, match="not finite|not positive definite|singular"):
+        factorised(np.diag(np.full(3, number)))
 
 
 def test_the_choice_is_by_counted_work():
