@@ -338,6 +338,8 @@ def test_an_array_of_objects_is_refused_with_right_checksums_too(model_file):
     bomb = np.empty(1, object)
     bomb[0] = Bomb()
     assert "of object" in refused(with_array(model_file, npy(bomb, allow_pickle=True)))
+    assert "the manifest says otherwise" in refused(with_array(model_file, npy(np.zeros(2))))
+    assert "is not an .npy file" in refused(with_array(model_file, b"nothing"))
 
 
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 20, 1 << 20), (-1,), (3,)])
@@ -408,12 +410,15 @@ def test_error_names_a_different_format(model_file):
 
 def test_a_manifest_edited_by_hand_is_refused(model_file):
     members = parts(model_file)
+    assert "arrays should be a mapping" in refused(with_manifest(model_file, arrays=[]))
     text = members["manifest.json"].decode()
     edited = text.replace('"tol": 0.001', '"tol": 0.01')
     assert edited != text
     assert "changed" in refused(forged(model_file, members | {"manifest.json": edited}))
     edited = text.replace('"tol": 0.001', '"tol": NaN')
     assert "NaN" in refused(forged(model_file, members | {"manifest.json": edited}))
+    del members["manifest.json"]
+    assert "there is no manifest.json" in refused(forged(model_file, members))
     for wrong in ("[]", "{}", "", "{", "[" * 100_000):
         refused(forged(model_file, members | {"manifest.json": wrong}))
 

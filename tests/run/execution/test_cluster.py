@@ -94,6 +94,7 @@ INCONSISTENT = {
         "limits.memory_mb=9000",
         "parallel.options.mem_gb=8",
     ],
+    "limits.threads=1 is above": ["+parallel.options.cpus_per_task=0.5"],
     "timeout_min": ["parallel.options.timeout_min=0"],
     "mem_gb": ["parallel.options.mem_gb=much"],
     "runs_per_job": ["parallel.runs_per_job=0"],
