@@ -8,6 +8,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 from kbench.methods import (
+    DCSVC,
     FalkonRegressor,
     KernelRidge,
     KernelSVC,
@@ -16,12 +17,12 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
-from kbench.methods.automatic import self_tuning
+from kbench.methods.automatic import larger_models, self_tuning
 from kbench.methods.automatic.self_tuning import improves, wilson_interval
 from kbench.metric import LearnedMetric
 from kbench.solvers.small.steps import descend
 from kbench.trace import Deadline, Trace
-from kbench.width_search import constants
+from kbench.width_search import constants, search
 from kbench.width_search.c_path import along_c, class_problem, regression_problem, stored
 from kbench.width_search.gram import PreparedRows
 from kbench.width_search.leave_one_out import RidgeSearch, errors_by_ridge, errors_of_one_ridge
@@ -533,15 +534,22 @@ def test_the_last_rows_of_each_class_are_held_out():
     np.testing.assert_array_equal(task.last(0.4), [4, 6, 7, 8, 9])
 
 
-def test_many_rows_are_decided_by_machines_of_most_of_them():
-    X, y = moons(17_000)
+@pytest.mark.parametrize("n", [900, 17_000])
+def test_many_rows_are_decided_by_machines_of_most_of_them(n, monkeypatch):
+    if n == 900:  # are many with these constants
+        monkeypatch.setattr(search, "FEW_ROWS", 500)
+        monkeypatch.setattr(larger_models, "FEW_ROWS", 500)
+        smaller = {"GRID_VALUES": 2**17, "SAMPLE_VALUES": 2**17, "LOCAL_ROWS": 200}
+        for name, value in (smaller | {"MAX_VALUES": 0, "CLUSTER_ROWS": 300}).items():
+            monkeypatch.setattr(constants, name, value)
+    X, y = moons(n)
     states = []
     trace = Trace(lambda seconds, state: states.append(state))
     machine = TunedKernelSVC(random_state=0).fit(X, y, trace=trace)
     results = machine.search_results_
     assert set(results["rows"]) == {"sample", "cell", "holdout"}
     last = results["rows"] == "holdout"
-    assert np.all(results["n_rows"][last] == 17_000 - 3400)
+    assert np.all(results["n_rows"][last] == n - n // 5)
     tried = [state for state in states if "validation_error" in state]
     assert len(tried) == len(results["gamma"])
     assert all({"gamma", "C", "n_rows"} <= set(state) for state in tried)
@@ -551,6 +559,7 @@ def test_many_rows_are_decided_by_machines_of_most_of_them():
     assert np.sum(last) <= 6
     chosen = (results["gamma"] == machine.gamma_) & (results["C"] == machine.C_) & last
     assert np.sum(chosen) == 1
+    assert isinstance(machine.best_estimator_, DCSVC if n == 900 else KernelSVC)
     new, truth = moons(5000, seed=1)
     assert machine.cv_error_interval_[0] - 0.01 <= 1 - machine.score(new, truth)
     assert 1 - machine.score(new, truth) <= machine.cv_error_interval_[1] + 0.01
