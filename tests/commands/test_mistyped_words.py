@@ -32,7 +32,7 @@ def here(here):
     return here
 
 
-RUN = ["method=svc", "dataset.path=train.csv"]
+RUN, SVR = (["method=" + method, "dataset.path=train.csv"] for method in ("svc", "svr"))
 
 
 OF_HYDRA = [
@@ -230,6 +230,19 @@ OF_TOOLS = [
         (["--cfg", "job", *RUN, "seed=1", "seed=2"], "seed is given twice"),
         (["report", "out=-"], "the report goes to standard output"),
         (["report", "method=[svc, knn]"], "write a list without brackets, as in method=svc,knn"),
+        ([*RUN, "on_error=maybe"], "on_error is 'maybe', should be one of"),
+        ([*RUN, "metrics=[a b]"], "metrics names 'a b', should be names of scores"),
+        ([*RUN, "parallel.backend=spark"], "parallel.backend is 'spark', should be one of"),
+        ([*RUN, "method.C=${method.gama}"], "stands for the value of another key, and none fits"),
+        (["method=svc", "dataset=iris", "dataset.path=a.csv"], "without dataset=NAME"),
+        (SVR, "by its targets; dataset.task=regression sets another"),
+        ([*RUN, "dataset.split.folds=3", "dataset.split.n_train=5"], "takes the place of n_train"),
+        ([*RUN, "dataset.split.folds=99"], "dataset.split.folds is 99, there are 20 rows"),
+        ([*SVR, "dataset.task=regression", "dataset.split.stratified=true"], "is for classes"),
+        ([*RUN, "dataset.split.kind=given"], "the file has one part: random or first"),
+        (["method=svr", "dataset=noisy_function", "dataset.d=null"], "a generator needs it"),
+        (["data"], "takes where, check or prepare"),
+        (["doctor", "iris"], "takes no 'iris'"),
     ],
 )
 def test_the_answer_names_what_would_be_right(here, capsys, words, instead):
