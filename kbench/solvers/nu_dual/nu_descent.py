@@ -72,7 +72,7 @@ _FINEST, _MIN_MORE_STEPS = 0.01, 10_000
 # the violation to reach. Set by hand.
 _ROUNDED = 64.0
 # A working set takes all points if it would have more than this fraction of them. Set by hand.
-_MOST_OF_POINTS = 0.75
+_MOST_OF_POINTS = 0.65
 # Guard: rounding errors of float32 sums of products, in units in the last place of the sum of the
 # products' absolute values. Own loops add four or eight at a time, BLAS thousands in many lanes.
 _ROUNDED_SUMS = 64.0
@@ -261,7 +261,7 @@ class _Descent:
         """Lower the violation to `target`, or until a limit or rounding prevents it."""
         problem, budget = self.problem, self.budget
         n, lower, upper = len(self.beta), problem.lower, problem.upper
-        size = min(n, max(_WORKING_SET, len(self._matrix)))
+        size = self._most(max(_WORKING_SET, len(self._matrix)))
         recent = np.empty(0, np.intp)
         lowest, stalled = math.inf, 0
         while True:
@@ -275,8 +275,7 @@ class _Descent:
                 return
             n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
             if 2 * n_free > size and size < n:
-                size = 2 * max(size, n_free)
-                size = min(n if size > _MOST_OF_POINTS * n else size, self._size_limit)
+                size = self._most(2 * max(size, n_free))
             W, recent = self._working_set(extremes, recent, size)
             whole = len(W) == n
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
@@ -287,6 +286,11 @@ class _Descent:
                 self._by_interior_point(target)
             elif whole and self._matrix.dtype == np.float64 and self.violation <= self._rounding:
                 return
+
+    def _most(self, size: int) -> int:
+        """Points of a working set of about this size."""
+        n = len(self.beta)
+        return min(n if size > _MOST_OF_POINTS * n else size, self._size_limit)
 
     def _near(self) -> np.ndarray:
         """Points whose residuals count; those of the others need not be exact.
