@@ -17,7 +17,7 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
-from kbench.methods.automatic import larger_models, self_tuning
+from kbench.methods.automatic import self_tuning, smoother_models
 from kbench.methods.automatic.self_tuning import improves, wilson_interval
 from kbench.metric import LearnedMetric
 from kbench.solvers.small.steps import descend
@@ -538,7 +538,7 @@ def test_the_last_rows_of_each_class_are_held_out():
 def test_many_rows_are_decided_by_machines_of_most_of_them(n, monkeypatch):
     if n == 900:  # are many with these constants
         monkeypatch.setattr(search, "FEW_ROWS", 500)
-        monkeypatch.setattr(larger_models, "FEW_ROWS", 500)
+        monkeypatch.setattr(smoother_models, "FEW_ROWS", 500)
         smaller = {"GRID_VALUES": 2**17, "SAMPLE_VALUES": 2**17, "LOCAL_ROWS": 200}
         for name, value in (smaller | {"MAX_VALUES": 0, "CLUSTER_ROWS": 300}).items():
             monkeypatch.setattr(constants, name, value)
