@@ -18,6 +18,10 @@ NO_CACHE = (
 )
 """Message for numba's RuntimeError `cannot cache function`, raised when kbench is imported."""
 
+# Characters that a message or row quotes of another program's: more would hide what kbench says.
+# Set by hand.
+_QUOTED_CHARS = 300
+
 
 def one_line(text: object, max_chars: int | None = None) -> str:
     """A message or exception as text without line ends, of at most `max_chars` characters."""
@@ -31,9 +35,14 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def with_type(error: BaseException, max_chars: int | None = None) -> str:
-    """`ValueError: its text`, on one line, cut to `max_chars` characters."""
-    return one_line(f"{type(error).__name__}: {error}", max_chars)
+def quoted(text: object) -> str:
+    """The text of another library or program on one line, cut to `_QUOTED_CHARS` characters."""
+    return one_line(text, _QUOTED_CHARS)
+
+
+def with_type(error: BaseException) -> str:
+    """`ValueError: its text`, on one line."""
+    return one_line(f"{type(error).__name__}: {error}")
 
 
 def first_line(error: BaseException) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from kbench.compiling import CompileClock
 from kbench.config import Composer, composer, options, require_option
-from kbench.errors import ConfigError, KbenchError, with_type
+from kbench.errors import ConfigError, KbenchError, quoted, with_type
 from kbench.settings import Limits
 
 # Kind of problem -> a data set of scikit-learn, whose config gives the methods' parameters.
@@ -151,7 +151,7 @@ def _fit_both(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -
             send({"event": "result", "status": "unavailable", "message": str(error)})
             return
         except Exception as error:
-            message = with_type(error, 200)
+            message = quoted(with_type(error))
             send({"event": "result", "status": "error", "message": message})
             return
     send({"event": "result", "status": "ok", "row": {"compiled_s": clock.wall_s}})

@@ -309,8 +309,9 @@ def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
     return types.void(*[types.intp] * 4), generate
 
 
-# Shapes of tiles: their sums fill the vector registers, which are 32 of sixteen floats with AVX-512
-# and else 16 of eight floats (`scripts/bench_fast_prediction.py`).
+# Shapes of tiles, set by hand: larger ones load fewer numbers for each product, and their sums must
+# leave registers for operands. With AVX-512, 8 to 16 of 32 registers (of sixteen floats) hold sums,
+# else 8 to 12 of 16 (of eight floats).
 _MANY = bool(get_host_cpu_features().get("avx512f"))
 ROWS, BLOCKS = 6, 2 if _MANY else 1
 VECTORS = 4 if _MANY else 2

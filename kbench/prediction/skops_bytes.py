@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.errors import ModelError, with_type
+from kbench.errors import ModelError, quoted, with_type
 
 # Classes inside scikit-learn's baselines that skops does not trust by default.
 _TRUSTED = frozenset(
@@ -50,7 +50,7 @@ def to_skops(value: Any, where: str) -> np.ndarray:
         content = skops.dumps(value)
         untrusted = set(skops.get_untrusted_types(data=content)) - _TRUSTED
     except Exception as error:  # attributes of an estimator may raise anything
-        raise ModelError(f"{where}: skops cannot hold it ({with_type(error, 200)})") from None
+        raise ModelError(f"{where}: skops cannot hold it ({quoted(with_type(error))})") from None
     if untrusted:
         raise ModelError(f"{where} holds {min(untrusted)}, which the open model format does not")
     return np.frombuffer(content, np.uint8)
@@ -73,4 +73,4 @@ def from_skops(content: np.ndarray) -> Any:
     except ModelError:
         raise
     except Exception as error:  # skops raises whatever the classes inside raise
-        raise ModelError(f"the bytes of skops are damaged ({with_type(error, 200)})") from None
+        raise ModelError(f"the bytes of skops are damaged ({quoted(with_type(error))})") from None

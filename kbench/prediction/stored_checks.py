@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from kbench.errors import ModelError, one_line
+from kbench.errors import ModelError, quoted
 from kbench.stored import MAX_FEATURES, check_whole
 
 
@@ -35,7 +35,7 @@ def check_object(instance: Any) -> None:
         ) from None
     except (TypeError, ValueError, IndexError, OverflowError) as error:
         name = type(instance).__qualname__
-        raise ModelError(f"the stored {name} is inconsistent: {one_line(error, 200)}") from None
+        raise ModelError(f"the stored {name} is inconsistent: {quoted(error)}") from None
 
 
 def _is_unfitted_part(instance: Any) -> bool:

@@ -26,7 +26,8 @@ from kbench.kernels.tiles import LOG2_E
 # Guard: singular values of Cb below this multiple of the largest are dropped: in float32 the
 # columns along them are rounding errors.
 _SINGULAR_VALUE_CUT = 1e-5
-# Guard: eigenvalues of W Cb'Cb below this multiple of the largest are dropped, for the same reason.
+# Guard: eigenvalues of U'GU below this multiple of the largest are dropped. Their square
+# roots scale R, and rounding errors make the smallest ones negative.
 _EIGENVALUE_CUT = 1e-10
 
 # Values of the parameter `pseudo`.

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import ConfigError, DataError, one_line
+from kbench.errors import ConfigError, DataError, quoted
 from kbench.mistyped import nearest
 
 FETCHERS = ("california_housing", "covtype")
@@ -42,7 +42,7 @@ def write(url: str, table: Path, home: Path) -> None:
         frame.to_parquet(table, index=False)
     except (ValueError, TypeError, NotImplementedError) as error:
         table.unlink(missing_ok=True)
-        reason = one_line(error, 200)
+        reason = quoted(error)
         raise DataError(f"{url}: not a table of numbers and categories ({reason})") from None
 
 
@@ -80,4 +80,4 @@ def _openml(url: str, name: str, caches: list[Path], home: Path) -> Any:
             data_id=int(name), data_home=cache, as_frame=True, n_retries=1, delay=0.1
         )
     except ValueError as error:  # raised for errors of OpenML, such as an unknown number
-        raise OSError(one_line(error, 200)) from None
+        raise OSError(quoted(error)) from None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kbench.data.sources.piece_sizes import piece_sizes
-from kbench.errors import DataError, KbenchError, one_line
+from kbench.errors import DataError, KbenchError, quoted
 from kbench.files import atomic_file
 
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
@@ -86,7 +86,7 @@ def chunks(path: Path) -> Iterator[bytes]:
         # RuntimeError (encrypted), NotImplementedError or an OSError without an error number. The
         # errors of the file system have a number and a text.
         reason = error.strerror if isinstance(error, OSError) else None
-        description = one_line(error, 200) or type(error).__name__
+        description = quoted(error) or type(error).__name__
         reason = reason or f"damaged or cut off ({description}); delete it and fetch it again"
         raise DataError(f"{path}: {reason}") from None
 

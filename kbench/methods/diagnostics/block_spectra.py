@@ -32,14 +32,15 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
     Parameters
     ----------
     approximation : BKA or None, default=None
-        Clusters and kernel; None is `BKA(5)`. It is cloned before it is fitted. If its
-        `random_state` is None, it gets that of the estimator.
+        Clusters and kernel; None is `BKA(5)`, the clusters of Table 3. It is cloned before it is
+        fitted. If its `random_state` is None, it gets that of the estimator.
     alpha : float, default=1.0
         Added to the diagonal of the kernel matrix.
     rank_tol : float, default=1e-6
         Singular values below max(n_s, n_t) sigma_1 `rank_tol` count as zero.
     n_angles : int, default=100
-        Number of singular vectors compared; fewer if a block has fewer rows or columns.
+        Number of singular vectors compared; fewer if a block has fewer rows or columns. Set by
+        hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

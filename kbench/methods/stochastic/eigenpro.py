@@ -36,10 +36,11 @@ class EigenProRidge(RidgeDescent):
         s, rows whose kernel matrix has its eigenvectors computed; None is the paper's 2,000 for up
         to 100,000 rows and 12,000 for more.
     n_directions : int or None, default=None
-        q: the eigenvalues above the q-th are lowered to the q-th. None is the largest q for which
-        batches of `batch_size` rows are not too large for the kernel.
+        q: the q - 1 largest eigenvalues are lowered to the q-th, so 1 lowers none. None is the
+        largest q, up to 401, for which the critical batch size of the lowered kernel, above which
+        larger batches do not save steps, is at most `batch_size`.
     max_iter : int, default=2000
-        Number of steps.
+        Largest number of steps, of `batch_size` rows each. Set by hand.
 
     Attributes
     ----------

@@ -2,9 +2,10 @@
 
 A score differs if its distance from the printed score is more than half a point for an accuracy or
 an error in per cent, a quarter of an error below 2 %, or 5 % of a kernel error, an RMSE, an MAE or
-a rank. The cause of such a cell is the first cause in the file that matches its place and its rows;
-tests demand a cause for every cell of the reference rows. A cause of the kind `open` says what is
-known about a difference that is not explained.
+a rank. The cause of such a cell is the first cause in the file whose table, patterns (row, column,
+quantity, data set, variant) and sign fit the cell and its difference; tests demand a cause for
+every cell of the reference rows. A cause of the kind `open` says what is known about a difference
+that is not explained.
 """
 
 import re
@@ -23,7 +24,7 @@ UNEXPLAINED = "open"
 # Kind of a cause -> its title, in the order of the sheet.
 KINDS: Mapping[str, str] = load("legend.yaml")["causes"]
 
-# Columns and curves that are scores and are compared by their relative difference.
+# Columns and curves that hold scores.
 _RELATIVE = {score.column for score in SCORES} | {"kernel_error", "rank", "precision", "recall"}
 # A cell of a table and its data: row, column, quantity, data set, and variant or "".
 Names = tuple[str, str, str, str, str]
@@ -79,7 +80,10 @@ def is_score(quantity: Quantity) -> bool:
 
 
 def difference(printed: float, value: float, quantity: Quantity) -> float:
-    """A measured score, in the row's unit, minus the printed score; 0 if both are close enough."""
+    """Measured minus printed score, in the printed unit; 0 if both are close enough.
+
+    `value` is the measured score in the unit of the rows.
+    """
     allowed = MAX_RELATIVE * abs(printed)
     if quantity.title.endswith("%"):
         allowed = MAX_POINTS

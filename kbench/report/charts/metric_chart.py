@@ -10,8 +10,9 @@ from kbench.report.charts.svg import Axis, Chart, Plot, document
 
 # Largest numbers of features and directions in the charts. Set by hand.
 _MAX_FEATURES, _MAX_DIRECTIONS = 15, 4
-# Height of a feature's row, and of title and axis together, in units of the view box. Set by hand.
-_ROW, _FRAME = 20, 90
+# Height of a feature's row, of title and axis together, and width of the charts, in units of the
+# view box. Set by hand.
+_ROW, _FRAME, _WIDTH = 20, 90, 420
 
 
 def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
@@ -54,7 +55,7 @@ def _diagonal(percent: np.ndarray, labels: Sequence[str]) -> Chart:
         Axis.named("", labels),
         label="Diagonal of the learned metric",
         title="Diagonal of M, standardised features",
-        width=420,
+        width=_WIDTH,
         height=_FRAME + _ROW * len(labels),
     )
     style = Style(0, 0)
@@ -78,7 +79,7 @@ def _directions(metric: Any, order: np.ndarray, labels: Sequence[str]) -> Chart:
         Axis.named("", labels),
         label="Leading directions of the learned metric",
         title="Leading directions, squared coefficients in %",
-        width=420,
+        width=_WIDTH,
         height=_FRAME + _ROW * len(labels),
     )
     cells = percent[order].tolist()

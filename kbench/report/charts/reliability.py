@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbench.report.charts.style import Style
-from kbench.report.charts.svg import Axis, Chart, Plot
+from kbench.report.charts.svg import NARROW, Axis, Chart, Plot
 from kbench.report.comparisons.tables import Comparison, Line
 from kbench.run.results.metrics import RELIABILITY, RELIABILITY_ROWS, RELIABILITY_X
 from kbench.run.results.rows import RUN
@@ -56,7 +56,7 @@ def reliability_chart(
     )
     label = "fraction of right predictions against the probability of the predicted class"
     title = "calibration: right predictions by their probability"
-    plot = Plot(x_axis, y_axis, label=label, title=title, width=450)
+    plot = Plot(x_axis, y_axis, label=label, title=title, width=NARROW)
     start = max(x_axis.low, y_axis.low)
     plot.line([(start, start), (1.0, 1.0)], kind="guide")
     for method, (line, bins) in best.items():

@@ -7,7 +7,7 @@ folder keeps them as curves over seconds.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kbench.report.charts.svg import Axis, Chart, Plot, short
+from kbench.report.charts.svg import NARROW, Axis, Chart, Plot, short
 from kbench.report.comparisons.tables import Comparison
 from kbench.run.results.rows import RUN
 
@@ -82,7 +82,7 @@ def _chart(label: str, search: Searched) -> Chart:
         Axis.around(f"{search.penalty} (ring: chosen)", penalties, log=True),
         label=f"held-out error of {label} over gamma and {search.penalty}",
         title=title,
-        width=450,
+        width=NARROW,
     )
     errors = sorted({point.error for point in search.points})
     sizes = sorted({point.n_rows for point in search.points})

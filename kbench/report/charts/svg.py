@@ -22,6 +22,9 @@ from kbench.report.safe import printable
 # Width of a letter of 12 px in the widest of the fonts, and the height of a line, in units of the
 # view box. Set by hand.
 LETTER, LINE = 7.0, 14.0
+# Width of charts of one curve or cloud, which stand beside others; in units of the view box. Set by
+# hand.
+NARROW = 450
 
 # Largest number of pixels of a page for a unit of the view box, so that all charts have type of one
 # size. Set by hand.

@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from kbench.report.charts.style import Style
-from kbench.report.charts.svg import LETTER, LINE, Axis, Chart, Plot, marker, short
+from kbench.report.charts.svg import LETTER, LINE, NARROW, Axis, Chart, Plot, marker, short
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison
 from kbench.report.statistics.fronts import Cost, FrontPoint, pareto, points
 
-_MARK = 5.0  # half the width of a marker, in units of the view box; set by hand
+# Half the width of a marker, in units of the view box; the part of the scores' range that the axis
+# leaves free above and below them; fewest scores whose quartiles define outliers. Set by hand.
+_MARK, _MARGIN, _FENCED = 5.0, 0.07, 4
 
 
 def fence(scores: Sequence[float], sign: int) -> float | None:
@@ -25,7 +27,7 @@ def fence(scores: Sequence[float], sign: int) -> float | None:
 
     None if there are too few scores, or too many equal scores, to define outliers.
     """
-    if len(scores) < 4:
+    if len(scores) < _FENCED:
         return None
     low, _, high = statistics.quantiles(scores, n=4, method="inclusive")
     if low == high:
@@ -50,11 +52,11 @@ def tradeoff(
         p for p in drawn_points if limit is None or sign * p.score >= sign * limit
     ] or drawn_points
     ends = [p.score + side * p.sd for p in inside for side in (-1, 1)]
-    y_axis = Axis.around(quantity.title, [end * quantity.factor for end in ends], margin=0.07)
+    y_axis = Axis.around(quantity.title, [end * quantity.factor for end in ends], margin=_MARGIN)
     x_axis = Axis.around(f"{cost.title}, {cost.unit}", [p.cost for p in drawn_points], log=True)
     title = f"{quantity.title} against {cost.title} ({cost.unit})"
     label = f"{title}, one mark for each method and setting"
-    plot = Plot(x_axis, y_axis, label=label, title=title, width=450)
+    plot = Plot(x_axis, y_axis, label=label, title=title, width=NARROW)
     front = pareto(inside, sign)
     _stairs(plot, front, quantity)
     counts: dict[str, int] = {}

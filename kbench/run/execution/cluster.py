@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import ConfigError, counted, one_line
+from kbench.errors import ConfigError, counted, quoted
 from kbench.run.execution.engines.daemons import Dask, Ray
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.slurm import Slurm
@@ -34,6 +34,8 @@ from kbench.signals import deferred
 
 # Guard: seconds after Ctrl-C in which runs may still report their rows.
 _STOP_S = 4.0
+# Guard: seconds after which `Cluster` looks whether a starting engine has been silent for too long.
+_LOOK_S = 4.0
 # Guard: seconds in which an engine has to find its cluster or start one.
 _OPEN_S = 60.0
 # Guard: seconds in which an engine has to leave its cluster, including `_STOP_S` after Ctrl-C.
@@ -87,7 +89,7 @@ class Cluster:
         self._ready = False
         try:
             while not self._ready:  # `_listen` gives up an engine that does not answer
-                self._listen(_STOP_S)
+                self._listen(_LOOK_S)
                 if self._lost:
                     raise ConfigError(self._lost)
         except BaseException:
@@ -194,7 +196,7 @@ class Cluster:
 
     def _give_up(self, why: str) -> None:
         if any(job.begun for job in self._jobs.values()):
-            _LOG.warning(f"{why}: its runs are interrupted; the same command goes on")
+            _LOG.warning(f"{why}: its runs are interrupted; start the same command again to go on")
             why = "the cluster is lost"
         self._lost = self._lost or why
         self._end_all(self._lost)
@@ -208,5 +210,5 @@ class Cluster:
         """The last line that the engine's process printed."""
         with contextlib.suppress(OSError):
             lines = self._log.read_text(errors="replace").split("\n")
-            return one_line(next((line for line in reversed(lines) if line.strip()), ""), 200)
+            return quoted(next((line for line in reversed(lines) if line.strip()), ""))
         return ""

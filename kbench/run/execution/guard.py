@@ -26,7 +26,7 @@ from datetime import datetime
 from multiprocessing.connection import Connection
 from typing import Any
 
-from kbench.errors import with_type
+from kbench.errors import quoted, with_type
 from kbench.process_memory import LINUX, data_bytes, limit_memory
 from kbench.run.execution import processes, temporary
 from kbench.run.results import stopped
@@ -332,7 +332,7 @@ class _Watch:
             if "fit_cpu_s" in message:
                 self.fit_cpu_s = float(message["fit_cpu_s"])
         except (ValueError, TypeError, KeyError) as error:
-            reason = with_type(error, 200)
+            reason = quoted(with_type(error))
             self.ended = RunOutcome("error", f"the worker's report is malformed ({reason})")
 
     def _compiling(self, *, on: bool) -> None:

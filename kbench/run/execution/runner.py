@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import ConfigError, counted, with_type
+from kbench.errors import ConfigError, counted, quoted, with_type
 from kbench.files import atomic_file
 from kbench.run.execution.cluster import Cluster
 from kbench.run.execution.engines.daemons import scheduler_of
@@ -196,7 +196,7 @@ class Runner:
                 self._progress.close()
                 self._reservations.close()
         if self._refused:
-            raise ConfigError(f"{self._refused}; the same command goes on with the other runs")
+            raise ConfigError(f"{self._refused}; start the same command again for the other runs")
         return self.summary
 
     def _stop(self, signum: int, _: Any) -> None:
@@ -328,7 +328,7 @@ class Runner:
             row = self.row(run, outcome, started)
             self.folder.write(row, outcome.result.get("curves") or ())
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            message = f"the worker's report is malformed ({with_type(error, 300)})"
+            message = f"the worker's report is malformed ({quoted(with_type(error))})"
             outcome = replace(outcome, status="error", message=message, result={})
             row = self.row(run, outcome, started)
             self.folder.write(row)

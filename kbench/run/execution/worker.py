@@ -22,7 +22,7 @@ import numpy as np
 
 from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
-from kbench.errors import KbenchError, UnavailableError, one_line, with_type
+from kbench.errors import KbenchError, UnavailableError, one_line, quoted, with_type
 from kbench.run.execution import chunked, fitted_columns, measure, processes
 from kbench.run.execution.dask_fit import joblib_on
 from kbench.run.execution.guard import Send
@@ -37,9 +37,8 @@ from kbench.trace import Trace
 WARMUP_ROWS = 256
 # Guard: points of a curve that a row keeps; 10,000 points of two float64 take 160 kB.
 MAX_CURVE_POINTS = 10_000
-# Warnings in a row's message, and characters of each; the log has all warnings. Set by hand.
-_SHOWN_WARNINGS = 3
-_WARNING_CHARS = 300
+# Warnings in a row's message, and characters of the error of a fit; the log has all. Set by hand.
+_SHOWN_WARNINGS, _ERROR_CHARS = 3, 500
 # Seconds between reports of a fit in progress; the live line changes once a second. Set by hand.
 REPORT_EVERY_S = 0.5
 
@@ -78,7 +77,7 @@ def _attempt(task: Task, live: "Live", shared: SharedState) -> bool:
         live.failed("memory", f"MemoryError: {text}")
     except BaseException as error:
         traceback.print_exc()
-        live.failed("error", with_type(error, 500))
+        live.failed("error", one_line(with_type(error), _ERROR_CHARS))
     else:
         live.send({"event": "result", "status": "ok", "row": row, "curves": curves})
         return True
@@ -379,7 +378,7 @@ class _Warned:
         from sklearn.exceptions import ConvergenceWarning
 
         self.converged &= not issubclass(category, ConvergenceWarning)
-        text = one_line(message, _WARNING_CHARS)
+        text = quoted(message)
         if issubclass(category, (UserWarning, RuntimeWarning)) and text not in self.texts:
             self.texts.append(text)
 

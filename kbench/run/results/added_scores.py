@@ -18,14 +18,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kbench.errors import ConfigError, with_type
+from kbench.errors import ConfigError, quoted, with_type
 from kbench.mistyped import nearest
 from kbench.run.results import metrics
 from kbench.run.results.metrics import METRICS, Array
 from kbench.run.results.user_functions import load_function
-
-# Characters of an exception in the message of a row, which should stay short. Set by hand.
-_MESSAGE_CHARS = 200
 
 
 class AbsentError(Exception):
@@ -270,7 +267,7 @@ def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None
         except (AbsentError, ConfigError) as error:
             reasons.setdefault(str(error), []).append(score.name)
         except Exception as error:
-            reasons.setdefault(with_type(error, _MESSAGE_CHARS), []).append(score.name)
+            reasons.setdefault(quoted(with_type(error)), []).append(score.name)
     return values, [f"no {', '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 

@@ -6,7 +6,7 @@
         another row has the number                           ->  the row gets the next free number
 
 Environments, curves, logs and models are copied before the rows, which are written in one step. A
-killed command therefore leaves no row without its parts, and the same command goes on. The other
+killed command therefore leaves no row without its parts; given again, it does the rest. The other
 folder is not changed. Its files are not trusted: names of new files are made of checked keys.
 """
 

@@ -10,10 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kbench.errors import ConfigError, one_line, with_type
-
-# Characters of a callback's error that are printed: a few lines of a terminal. Set by hand.
-_MESSAGE_CHARS = 300
+from kbench.errors import ConfigError, one_line, quoted, with_type
 
 
 def load_function(key: str, name: str) -> Callable[..., Any]:
@@ -51,7 +48,7 @@ class Callbacks:
             try:
                 function(dict(row))
             except (Exception, SystemExit) as error:
-                text = f"callback {name}: {with_type(error, _MESSAGE_CHARS)}"
+                text = f"callback {name}: {quoted(with_type(error))}"
                 if text not in self._shown:
                     self._shown.add(text)
                     print(f"{text} (shown once; the rows are written)", file=sys.stderr)

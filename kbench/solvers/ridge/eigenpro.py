@@ -56,15 +56,16 @@ def solve_eigenpro(
 ) -> DescentResult:
     """Coefficients of kernel regression, (K + alpha I) X = Y.
 
-    Y : (n, m) float64
+    Y : (n, t) float64, t outputs
     alpha : >= 0; 0 in the paper
     batch_size : m, at most n; the number of rows of a step
     subsample_size : s, at most n
-    n_directions : q; None is the paper's choice.
-    max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`.
+    n_directions : q, of which q - 1 eigenvalues are lowered; 1 lowers none, None is the paper's q.
+    max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`; the default of `max_iter`
+        is set by hand.
 
-    The set-up takes O(s^3) time, a step of b rows b (n + s) kernel values and O(s q); memory is
-    O(n m + s^2).
+    The set-up takes O(s^3) time, a step m (n + s) kernel values and O(s q t) time; memory is
+    O(n t + s^2).
     """
     n = len(kernel)
     sample = np.sort(rng.choice(n, subsample_size, replace=False))
@@ -110,9 +111,9 @@ class LoweredEigenvalues:
         return len(self.weights) + 1
 
     def correction(self, gradient: np.ndarray) -> np.ndarray:
-        """Coefficients of the sampled rows that precondition a gradient; (s, m).
+        """Coefficients of the sampled rows that precondition a gradient; (s, t).
 
-        gradient : (s, m), the values of the gradient, a function, at the sampled rows
+        gradient : (s, t), the values of the gradient, a function, at the sampled rows
         """
         return matmul(self.vectors, self.weights[:, None] * matmul(self.vectors.T, gradient))
 
@@ -129,9 +130,9 @@ def lower_eigenvalues(
 ) -> LoweredEigenvalues:
     """The preconditioner from the rows `sample` : (s,). O(s^3) time and s^2 kernel values.
 
-    n_directions : q; None is the largest, up to `max_directions`, whose critical batch size is at
-    most `batch_size`. ridge : lambda / n, which is added to all eigenvalues; row_ridge : added to
-    beta(k_P).
+    n_directions : q, of which q - 1 eigenvalues are lowered; None is the largest, up to
+        `max_directions`, whose critical batch size is at most `batch_size`.
+    ridge, row_ridge : lambda / n, added to all eigenvalues; lambda, added to beta(k_P).
     """
     s, tiny, q = len(sample), np.finfo(np.float64).tiny, n_directions
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
@@ -156,9 +157,9 @@ def lower_eigenvalues(
     )
 
 
-def passes(n: int, b: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
-    """Yield batches of b rows, in endless passes in random orders; drop the last n mod b rows."""
+def passes(n: int, m: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
+    """Yield batches of m rows, in endless passes in random orders; drop the last n mod m rows."""
     while True:
         order = rng.permutation(n)
-        for start in range(0, n - b + 1, b):
-            yield np.sort(order[start : start + b])
+        for start in range(0, n - m + 1, m):
+            yield np.sort(order[start : start + m])

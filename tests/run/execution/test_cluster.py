@@ -183,7 +183,7 @@ def test_a_library_that_ends_or_hangs_interrupts_runs_in_progress(opened, tmp_pa
     (line,) = caplog.messages
     why = "has not answered for 0.3 s" if engine is broken_engines.Hangs else "says goodbye"
     assert why in line
-    assert line.endswith("its runs are interrupted; the same command goes on")
+    assert line.endswith("its runs are interrupted; start the same command again to go on")
 
 
 def test_runs_of_a_cluster_that_never_had_a_worker_are_refused(opened, tmp_path):

@@ -175,7 +175,7 @@ def test_a_lost_ray_head_interrupts_its_runs(here):
     head.kill()
     _, errors = running.communicate(timeout=WITHIN_S)
     assert "Traceback" not in errors
-    assert errors.count("its runs are interrupted; the same command goes on") == 1
+    assert errors.count("its runs are interrupted; start the same command again to go on") == 1
     assert list(rows(here)["status"]) == ["interrupted"]
 
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from kbench.errors import ConfigError, with_type
+from kbench.errors import ConfigError, quoted, with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
 from kbench.run.execution.engines.states import ClusterLostError, EngineReport, Say, Stage
 from kbench.run.execution.guard import RunOutcome
@@ -123,7 +123,7 @@ class Dask(_Daemons):
             try:
                 report = EngineReport(Stage.FINISHED, outcome=future.result(timeout=_ANSWER_S))
             except Exception as error:
-                report = EngineReport(Stage.LOST, with_type(error, 200), again=True)
+                report = EngineReport(Stage.LOST, quoted(with_type(error)), again=True)
             yield number, report
         if self._client.status == "closed":
             self._cancelled()
@@ -192,10 +192,10 @@ class Ray(_Daemons):
                 )
             except self._ray.exceptions.OutOfMemoryError as error:
                 report = EngineReport(
-                    Stage.LOST, f"out of memory: {with_type(error, 200)}", status="memory"
+                    Stage.LOST, f"out of memory: {quoted(with_type(error))}", status="memory"
                 )
             except Exception as error:
-                report = EngineReport(Stage.LOST, with_type(error, 200), again=True)
+                report = EngineReport(Stage.LOST, quoted(with_type(error)), again=True)
             if report.stage is not Stage.BEGUN:
                 del self._streams[number]
             yield number, report

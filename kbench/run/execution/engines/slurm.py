@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import counted, one_line
+from kbench.errors import counted, quoted
 from kbench.run.execution.engines import slurm_job
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
@@ -260,7 +260,7 @@ class Slurm:
         if job.state == "CANCELLED" or (job.state == "GONE" and _CANCELLED.search(log)):
             return EngineReport(Stage.CANCELLED, f"cancelled by SLURM, {where}")
         lines = log.strip().splitlines() or ["no output"]
-        last = one_line(([line for line in lines if "rror" in line] or lines)[-1], 150)
+        last = quoted(([line for line in lines if "rror" in line] or lines)[-1])
         return EngineReport(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
 
     def _logs(self, job: _Job) -> list[Path]:
@@ -395,4 +395,4 @@ def _output(command: Sequence[str]) -> tuple[bool, str]:
 def _message_of_sbatch(error: Exception) -> str:
     """The lines of `sbatch` in submitit's error."""
     lines = [line.strip() for line in str(error).splitlines() if line.startswith("sbatch:")]
-    return one_line("; ".join(lines) or error, 300)
+    return quoted("; ".join(lines) or error)

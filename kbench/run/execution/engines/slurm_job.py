@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import with_type
+from kbench.errors import quoted, with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
 from kbench.run.execution.engines.states import EngineReport, Stage
 from kbench.settings import BEGIN_S
@@ -135,7 +135,8 @@ class _Job:
             call: Call = pickle.loads(path.read_bytes())
             outcome = run_guarded(call, self._stopped)
         except Exception as error:
-            return EngineReport(Stage.LOST, f"{self._where}: {with_type(error, 200)}", again=True)
+            why = f"{self._where}: {quoted(with_type(error))}"
+            return EngineReport(Stage.LOST, why, again=True)
         killed = outcome.status == "crashed" and "killed" in outcome.message
         if killed:
             # SLURM signals every process of the job, and this process may be the last one.

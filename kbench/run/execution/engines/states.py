@@ -26,7 +26,7 @@ from enum import Enum
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from kbench.errors import KbenchError, one_line, with_type
+from kbench.errors import KbenchError, quoted, with_type
 from kbench.run.execution.engines.on_node import Call
 from kbench.run.execution.guard import RunOutcome, RunState
 from kbench.settings import Settings
@@ -165,7 +165,7 @@ def serve(
         problem = f"parallel.backend={settings.parallel.backend}: no cluster"
         if settings.parallel.address:
             problem += f" at parallel.address={settings.parallel.address}"
-        tell("lost", str(error) if is_known else f"{problem}: {one_line(error, 300)}")
+        tell("lost", str(error) if is_known else f"{problem}: {quoted(error)}")
         return
     tell("ready", engine.patience_s)
     # A thread receives the orders, so that the runner never waits for the engine's library.
@@ -190,7 +190,7 @@ def serve(
         is_known = isinstance(error, ClusterLostError)
         runner_lost = True
         with contextlib.suppress(OSError):
-            tell("lost", str(error) if is_known else with_type(error, 300))
+            tell("lost", str(error) if is_known else quoted(with_type(error)))
             runner_lost = False
         _leave(engine, runner_lost=runner_lost)
 
