@@ -52,7 +52,7 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
         def generate(context, builder, signature, arguments):
             rows, features, table, count, at, slot = arguments
             addresses, chosen = pointer(builder, rows, INT64), pointer(builder, features, INT32)
-            numbers, target = pointer(builder, table), pointer(builder, at)
+            landmarks, target = pointer(builder, table), pointer(builder, at)
             places = (builder.gep(addresses, [INT64(r)]) for r in range(n_rows))
             points = [pointer(builder, builder.load(place)) for place in places]
             block = builder.mul(builder.add(count, INT64(1)), INT64(LANES))
@@ -61,7 +61,7 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
             with cgutils.for_range(builder, count, intp=INT64) as loop:
                 index = builder.sext(builder.load(builder.gep(chosen, [loop.index])), INT64)
                 offset = builder.mul(builder.add(loop.index, INT64(1)), INT64(LANES))
-                entries = [load(builder, numbers, builder.add(s, offset)) for s in starts]
+                entries = [load(builder, landmarks, builder.add(s, offset)) for s in starts]
                 for point, totals in zip(points, sums, strict=True):
                     value = splat(builder, builder.load(builder.gep(point, [index])))
                     for entry, total in zip(entries, totals, strict=True):
@@ -70,7 +70,7 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
                         builder.store(square, total)
             for r, totals in enumerate(sums):
                 for b, (start, total) in enumerate(zip(starts, totals, strict=True)):
-                    t = builder.fmul(builder.load(total), load(builder, numbers, start))
+                    t = builder.fmul(builder.load(total), load(builder, landmarks, start))
                     place = builder.add(builder.mul(slot, INT64(r)), INT64(LANES * b))
                     store(builder, t, target, place)
             return context.get_dummy_value()
@@ -241,32 +241,32 @@ def _transpose(builder: Any, vectors: list[Any]) -> list[Any]:
     return vectors
 
 
-def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
+def _kernel_tile(n_vectors: int, n_at_once: int) -> Any:
     def compile_kernel_tile(typing_context, points, table, n_features, values, slot):
         """Kernel values of a block of sixteen landmarks at n_vectors times sixteen rows.
 
         points : the rows as `transposed` writes them. For each landmark, sixteen numbers are
         written, one for each row; the next sixteen rows begin `slot` numbers further. Sums of
-        n_landmarks landmarks at a time stay in registers.
+        n_at_once landmarks stay in registers.
         """
 
         def generate(context, builder, signature, arguments):
-            entries, numbers = (pointer(builder, address) for address in arguments[:2])
+            rows, landmarks = (pointer(builder, address) for address in arguments[:2])
             count, target, slot = arguments[2], pointer(builder, arguments[3]), arguments[4]
-            width = builder.mul(count, INT64(LANES))
-            starts = [builder.mul(width, INT64(v)) for v in range(n_vectors)]
+            stride = builder.mul(count, INT64(LANES))
+            starts = [builder.mul(stride, INT64(v)) for v in range(n_vectors)]
 
             def number(place, j):
                 return splat(
-                    builder, builder.load(builder.gep(numbers, [builder.add(place, INT64(j))]))
+                    builder, builder.load(builder.gep(landmarks, [builder.add(place, INT64(j))]))
                 )
 
-            with cgutils.for_range(builder, INT64(LANES // n_landmarks), intp=INT64) as part:
-                first = builder.mul(part.index, INT64(n_landmarks))
-                sums = [accumulators(builder, n_vectors) for _ in range(n_landmarks)]
+            with cgutils.for_range(builder, INT64(LANES // n_at_once), intp=INT64) as part:
+                first = builder.mul(part.index, INT64(n_at_once))
+                sums = [accumulators(builder, n_vectors) for _ in range(n_at_once)]
                 with cgutils.for_range(builder, count, intp=INT64) as loop:
                     offset = builder.mul(loop.index, INT64(LANES))
-                    row_entries = [load(builder, entries, builder.add(s, offset)) for s in starts]
+                    row_entries = [load(builder, rows, builder.add(s, offset)) for s in starts]
                     place = builder.add(builder.add(offset, INT64(LANES)), first)
                     for j, totals in enumerate(sums):
                         entry = number(place, j)
@@ -275,10 +275,10 @@ def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
                             square = fused(builder, difference, difference, builder.load(total))
                             builder.store(square, total)
                 for j, totals in enumerate(sums):
-                    width_j = number(first, j)
+                    scale = number(first, j)
                     line = builder.mul(builder.add(first, INT64(j)), INT64(LANES))
                     for v, total in enumerate(totals):
-                        t = builder.fmul(builder.load(total), width_j)
+                        t = builder.fmul(builder.load(total), scale)
                         place = builder.add(builder.mul(slot, INT64(v)), line)
                         store(builder, exp2(builder, t), target, place)
             return context.get_dummy_value()
@@ -312,9 +312,9 @@ def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
 # Shapes of tiles, set by hand: larger ones load fewer numbers for each product, and their sums must
 # leave registers for operands. With AVX-512, 8 to 16 of 32 registers (of sixteen floats) hold sums,
 # else 8 to 12 of 16 (of eight floats).
-_MANY = bool(get_host_cpu_features().get("avx512f"))
-ROWS, BLOCKS = 6, 2 if _MANY else 1
-VECTORS = 4 if _MANY else 2
+_HAS_AVX512 = bool(get_host_cpu_features().get("avx512f"))
+ROWS, BLOCKS = 6, 2 if _HAS_AVX512 else 1
+VECTORS = 4 if _HAS_AVX512 else 2
 rows_by_blocks: Any = intrinsic(_exponent_tile(ROWS, BLOCKS))
 rows_by_1: Any = intrinsic(_exponent_tile(ROWS, 1))
 row_by_blocks: Any = intrinsic(_exponent_tile(1, BLOCKS))
@@ -327,6 +327,6 @@ form_block: Any = intrinsic(_compile_form_block)
 lower_block: Any = intrinsic(_bound_block(upper=False))
 upper_block: Any = intrinsic(_bound_block(upper=True))
 transposed: Any = intrinsic(_compile_transposed)
-kernels_of_vectors: Any = intrinsic(_kernel_tile(VECTORS, 4 if _MANY else 2))
-kernels_of_1: Any = intrinsic(_kernel_tile(1, 8 if _MANY else 4))
+kernels_of_vectors: Any = intrinsic(_kernel_tile(VECTORS, 4 if _HAS_AVX512 else 2))
+kernels_of_one_vector: Any = intrinsic(_kernel_tile(1, 8 if _HAS_AVX512 else 4))
 weighted_sums: Any = intrinsic(_compile_weighted_sums)

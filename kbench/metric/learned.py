@@ -245,7 +245,7 @@ class LearnedMetric(MapsRows):
             indicators: bool,
             n_rows: int,
             n_held_out: int,
-            steep: np.ndarray | None = None,
+            laplacian_features: np.ndarray | None = None,
         ) -> RidgeProblem:
             """Rows behind a map of the columns."""
             scaler = Standardised(_columns(sample, name, indicators), sample)
@@ -257,7 +257,7 @@ class LearnedMetric(MapsRows):
                 scaler(X[held]),
                 targets.values[held],
                 targets,
-                steep,
+                laplacian_features,
             )
 
         def compare(
@@ -286,7 +286,7 @@ class LearnedMetric(MapsRows):
         n_all = min(_rows_of(self.max_rows, d, _WIDE), len(training))
         data = problem(scaling, indicators, n_search, _SEARCH_HELD_OUT)
         if "laplacian" in self._kernels() and data.X.shape[1] > MAX_L1:
-            data = replace(data, steep=search.steepest(data, ridges))
+            data = replace(data, laplacian_features=search.steepest(data, ridges))
         best, *others = compare(data, self.scaling_, options, ridges=ridges)
         finalists = [best] + [other for other in others if other.error <= _CLOSE * best.error]
         for candidate in search.widths(data, best, ridges):
@@ -295,7 +295,7 @@ class LearnedMetric(MapsRows):
                 finalists[0] = candidate
         has_more = n_all > n_search
         if has_more:
-            data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.steep)
+            data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.laplacian_features)
         chosen, *_ = self._continue_rounds(finalists, data, search, trace, ridges)
         if has_more and chosen.width > 1.0:
             # Few rows made the kernel wide.

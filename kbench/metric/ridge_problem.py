@@ -87,7 +87,7 @@ class RidgeProblem:
     held_rows: np.ndarray
     held_targets: np.ndarray
     targets: "ScaledTargets"
-    steep: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
+    laplacian_features: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
     def matrix(
         self, root: Root, kernel: str, width: float, rng: np.random.RandomState
@@ -111,16 +111,17 @@ class RidgeProblem:
 
         beyond : Whether to try `LARGER_RIDGES` if the largest of several ridges is the best one.
         """
-        new = matrix.kernel.prepare(
+        prepared_held = matrix.kernel.prepare(
             apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
         )
         # Several ridges share the kernel values; one ridge leaves the memory to its factor.
         values = matrix.block(np.arange(len(matrix))) if len(ridges) > 1 else None
-        best = self._best(matrix, new, ridges, values)
+        best = self._best(matrix, prepared_held, ridges, values)
         for ridge in LARGER_RIDGES if beyond and len(ridges) > 1 else ():
             if best[1] < max(ridges) or ridge <= best[1]:
                 continue
-            best = min(best, self._best(matrix, new, (ridge,), values), key=lambda tried: tried[0])
+            model = self._best(matrix, prepared_held, (ridge,), values)
+            best = min(best, model, key=lambda tried: tried[0])
             if best[1] < ridge:
                 break
         return *best, None if values is None or rows is None else values[rows]
@@ -129,24 +130,28 @@ class RidgeProblem:
         """A model's values at the held-out rows. O(n^3 / 3), as a model of the search."""
         Z = apply_root(self.X, root).astype(np.float32)
         matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)
-        new = matrix.kernel.prepare(
+        prepared_held = matrix.kernel.prepare(
             apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
         )
         coef = scipy.linalg.cho_solve(
             shifted_cholesky(matrix, ridge), self.Y.astype(np.float32), check_finite=False
         )
-        return expand(matrix.kernel, new, matrix.points(slice(None)), coef, np.float32)
+        return expand(matrix.kernel, prepared_held, matrix.points(slice(None)), coef, np.float32)
 
-    def beyond_luck(self, values: np.ndarray) -> bool:
-        """Whether values at the held-out rows have lower losses than the mean training target, or
-        the most frequent class, by more than noise."""
-        constant = np.repeat(self.Y.mean(axis=0)[None], len(values), axis=0)
-        losses = self.targets.losses(values, self.held_targets)
-        others = self.targets.losses(constant, self.held_targets)
-        return exceeds(others, losses, _STANDARD_ERRORS[self.targets.is_classification])
+    def beyond_luck(self, predictions: np.ndarray) -> bool:
+        """Whether predictions at the held-out rows have lower losses than the mean training target,
+        or the most frequent class, by more than noise."""
+        constant = np.repeat(self.Y.mean(axis=0)[None], len(predictions), axis=0)
+        of_model = self.targets.losses(predictions, self.held_targets)
+        of_constant = self.targets.losses(constant, self.held_targets)
+        return exceeds(of_constant, of_model, _STANDARD_ERRORS[self.targets.is_classification])
 
     def _best(
-        self, matrix: KernelMatrix, new: Any, ridges: Sequence[float], values: np.ndarray | None
+        self,
+        matrix: KernelMatrix,
+        prepared_held: Any,
+        ridges: Sequence[float],
+        values: np.ndarray | None,
     ) -> tuple[float, float, np.ndarray]:
         """The lowest held-out error at prepared rows, its ridge and its coefficients."""
         coefs = []
@@ -157,7 +162,7 @@ class RidgeProblem:
             )
             del factor
         expansions = expand(
-            matrix.kernel, new, matrix.points(slice(None)), np.hstack(coefs), np.float32
+            matrix.kernel, prepared_held, matrix.points(slice(None)), np.hstack(coefs), np.float32
         )
         tried = [
             (self.targets.error(held, self.held_targets), ridge, coef)
@@ -187,27 +192,28 @@ class ScaledTargets:
             (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), False
         )
 
-    def losses(self, values: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    def losses(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Squared error of each row, or whether it is in the wrong class; (v,) float64."""
         if not self.is_classification:
-            return np.mean((values - truth) ** 2, axis=1)
-        return (class_labels.winners(values) != class_labels.winners(truth)).astype(np.float64)
+            return np.mean((predictions - targets) ** 2, axis=1)
+        wrong = class_labels.winners(predictions) != class_labels.winners(targets)
+        return wrong.astype(np.float64)
 
-    def error(self, values: np.ndarray, truth: np.ndarray) -> float:
+    def error(self, predictions: np.ndarray, targets: np.ndarray) -> float:
         """Held-out error: the mean squared error; for classes the fraction of rows in the wrong
         class plus a small multiple (`_TIE_BREAK`) of the mean squared error."""
-        squared = float(np.mean((values - truth) ** 2))
+        squared = float(np.mean((predictions - targets) ** 2))
         if not self.is_classification:
             return squared
-        wrong = self.losses(values, truth).mean()
-        factor = max(FEW_HELD_OUT / len(truth), 1.0) ** 2
+        wrong = self.losses(predictions, targets).mean()
+        factor = max(FEW_HELD_OUT / len(targets), 1.0) ** 2
         return float(wrong) + factor * _TIE_BREAK * squared
 
 
-def exceeds(losses: np.ndarray, others: np.ndarray, standard_errors: float) -> bool:
-    """Whether losses have a larger mean than others : (v,) of the same rows, by more than this
-    number of standard errors of their differences."""
-    gains = losses - others
+def exceeds(larger: np.ndarray, smaller: np.ndarray, standard_errors: float) -> bool:
+    """Whether the mean of losses `larger` is above the mean of losses `smaller` : (v,) of the same
+    rows, by more than this number of standard errors of their differences."""
+    gains = larger - smaller
     return bool(gains.mean() > standard_errors * gains.std() / np.sqrt(len(gains)))
 
 

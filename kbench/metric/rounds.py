@@ -140,9 +140,9 @@ class Rounds:
         n_rounds = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         root = np.full(d, d**-0.5) if start is None else start.root
         before = 0 if start is None else start.n_round
-        if start is None and kernel == "laplacian" and data.steep is not None:
+        if start is None and kernel == "laplacian" and data.laplacian_features is not None:
             root = np.zeros(d)
-            root[data.steep] = len(data.steep) ** -0.5
+            root[data.laplacian_features] = len(data.laplacian_features) ** -0.5
         gradient_rows = self.rng.permutation(n)[: self.gradient_rows]
         known = (*ridges, *LARGER_RIDGES)
 

@@ -15,7 +15,7 @@ from kbench.intrinsics.landmark_tiles import (
     ROWS,
     VECTORS,
     form_block,
-    kernels_of_1,
+    kernels_of_one_vector,
     kernels_of_vectors,
     lower_block,
     powers,
@@ -89,7 +89,7 @@ def _sums_across(
             if n_vectors > 1:
                 kernels_of_vectors(points_at, block_at, n_features, into_at, slot)
             else:
-                kernels_of_1(points_at, block_at, n_features, into_at, slot)
+                kernels_of_one_vector(points_at, block_at, n_features, into_at, slot)
         for v in range(n_vectors):
             for o in range(n_outputs):
                 weighted_sums(

@@ -147,7 +147,7 @@ def _across(rows, n_features, points, table, values, coef, sums, n_vectors):
     if n_vectors > 1:
         tiles.kernels_of_vectors(points, table, n_features, values, slot)
     else:
-        tiles.kernels_of_1(points, table, n_features, values, slot)
+        tiles.kernels_of_one_vector(points, table, n_features, values, slot)
     for v in range(n_vectors):
         tiles.weighted_sums(values + 4 * slot * v, coef, 1, sums + 4 * LANES * v)
 

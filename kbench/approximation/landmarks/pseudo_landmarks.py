@@ -77,8 +77,8 @@ class PseudoLandmarks:
         """Columns of rows X : (n, d); (n, n_columns) float64. O(n m (d + p))."""
         kernel = self._matrix.kernel
         c = np.empty((len(X), len(self.landmarks)))
-        points = self._matrix.points(slice(None))
-        kernel.evaluate(kernel.prepare(X, np.dtype(np.float64)), points, c)
+        landmark_points = self._matrix.points(slice(None))
+        kernel.evaluate(kernel.prepare(X, np.dtype(np.float64)), landmark_points, c)
         if self.pseudo == "none":
             return c
         if self.pseudo == "monomials":
@@ -138,10 +138,10 @@ def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
     float32 are left out.
     """
     q, triangle = scipy.linalg.qr(columns, mode="economic", check_finite=False)
-    left, lengths, right = scipy.linalg.svd(triangle, check_finite=False)
-    rank = int((lengths > _SINGULAR_VALUE_CUT * lengths[0]).sum())
+    left, singular_values, right = scipy.linalg.svd(triangle, check_finite=False)
+    rank = int((singular_values > _SINGULAR_VALUE_CUT * singular_values[0]).sum())
     U = matmul(q, left[:, :rank])
-    values, vectors = scipy.linalg.eigh(matmul(U.T, matmul(gram, U)), check_finite=False)
-    significant = values > _EIGENVALUE_CUT * values[-1]
-    scaled_vectors = vectors[:, significant] * np.sqrt(values[significant])
-    return matmul(right[:rank].T, scaled_vectors / lengths[:rank, None])
+    eigenvalues, vectors = scipy.linalg.eigh(matmul(U.T, matmul(gram, U)), check_finite=False)
+    significant = eigenvalues > _EIGENVALUE_CUT * eigenvalues[-1]
+    scaled_vectors = vectors[:, significant] * np.sqrt(eigenvalues[significant])
+    return matmul(right[:rank].T, scaled_vectors / singular_values[:rank, None])

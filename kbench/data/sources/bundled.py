@@ -10,7 +10,7 @@ import numpy as np
 from kbench.data.sources.content import read
 from kbench.errors import DataError
 
-_SHAPE = {
+_FORMAT = {
     # name: (header lines, separator)
     "digits": (0, ","),
     "iris": (1, ","),
@@ -33,7 +33,7 @@ def load(name: str, paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     X : ndarray of float64, shape (n, d)
     y : ndarray of float64, shape (n,)
     """
-    header, separator = _SHAPE[name]
+    header, separator = _FORMAT[name]
     tables = []
     for path in paths:
         lines = read(path).decode().splitlines()[header:]

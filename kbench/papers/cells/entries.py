@@ -268,8 +268,8 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     cause = None
     if excess := difference(in_paper.number, value, quantity):
         problem = line.problem
-        names = cell.row, cell.column, measure.label, problem.dataset, problem.variant or ""
-        cause = cause_of(cell.table.id, names, larger=excess > 0.0)
+        key = cell.row, cell.column, measure.label, problem.dataset, problem.variant or ""
+        cause = cause_of(cell.table.id, key, larger=excess > 0.0)
         notes += (f"differs: {cause.why}",)
     return replace(entry, compared=True, cause=cause, notes=notes)
 

@@ -25,9 +25,9 @@ UNEXPLAINED = "open"
 KINDS: Mapping[str, str] = load("legend.yaml")["causes"]
 
 # Columns and curves that hold scores.
-_RELATIVE = {score.column for score in SCORES} | {"kernel_error", "rank", "precision", "recall"}
+_SCORE_COLUMNS = {"kernel_error", "rank", "precision", "recall"} | {s.column for s in SCORES}
 # A cell of a table and its data: row, column, quantity, data set, and variant or "".
-Names = tuple[str, str, str, str, str]
+CellKey = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Cause:
     variant: str = ".*"
     sign: int = 0
 
-    def explains(self, table: str, names: Names, *, larger: bool) -> bool:
+    def explains(self, table: str, key: CellKey, *, larger: bool) -> bool:
         """Whether the cause explains a measured value that is `larger`, or else smaller."""
         patterns = self.rows, self.columns, self.quantities, self.data, self.variant
         return (
             table in self.tables
             and self.sign in (0, 1 if larger else -1)
-            and all(map(re.fullmatch, patterns, names))
+            and all(map(re.fullmatch, patterns, key))
         )
 
 
@@ -76,7 +76,7 @@ def causes() -> tuple[Cause, ...]:
 
 def is_score(quantity: Quantity) -> bool:
     """Whether a quantity of a table is a score, unlike sizes, seconds and memory."""
-    return quantity.title.endswith("%") or quantity.column in _RELATIVE
+    return quantity.title.endswith("%") or quantity.column in _SCORE_COLUMNS
 
 
 def difference(printed: float, value: float, quantity: Quantity) -> float:
@@ -93,19 +93,22 @@ def difference(printed: float, value: float, quantity: Quantity) -> float:
     return excess if abs(excess) > allowed else 0.0
 
 
-def differing(compared: Collection[Cause | None], where: str = "") -> str:
-    """A sentence with the number of differing scores, the thresholds, and unexplained scores."""
-    causes = [cause for cause in compared if cause is not None]
-    unexplained = sum(cause.kind == UNEXPLAINED for cause in causes)
+def differing(cell_causes: Collection[Cause | None], where: str = "") -> str:
+    """A sentence with the number of differing scores, the thresholds, and unexplained scores.
+
+    cell_causes : The cause of each measured score, None if the score does not differ.
+    """
+    different = [cause for cause in cell_causes if cause is not None]
+    unexplained = sum(cause.kind == UNEXPLAINED for cause in different)
     return (
-        f"{len(causes)} of {len(compared)} measured scores differ from the printed ones by more"
-        f" than {MAX_POINTS:g} points of accuracy or error, {100 * MAX_OF_ERROR:g} % of an error"
-        f" below {MAX_POINTS / MAX_OF_ERROR:g} %, or {100 * MAX_RELATIVE:g} % of any other score"
-        f"{where}; {unexplained} of these are not explained."
+        f"{len(different)} of {len(cell_causes)} measured scores differ from the printed ones"
+        f" by more than {MAX_POINTS:g} points of accuracy or error, {100 * MAX_OF_ERROR:g} %"
+        f" of an error below {MAX_POINTS / MAX_OF_ERROR:g} %, or {100 * MAX_RELATIVE:g} % of any"
+        f" other score{where}; {unexplained} of these are not explained."
     )
 
 
-def cause_of(table: str, names: Names, *, larger: bool) -> Cause:
+def cause_of(table: str, key: CellKey, *, larger: bool) -> Cause:
     """The first cause of a difference; if none is known, a cause that says so."""
-    matching = (cause for cause in causes() if cause.explains(table, names, larger=larger))
+    matching = (cause for cause in causes() if cause.explains(table, key, larger=larger))
     return next(matching, Cause(UNEXPLAINED, "no cause is known", "", (table,)))

@@ -36,12 +36,12 @@ def fence(scores: Sequence[float], sign: int) -> float | None:
 
 
 def tradeoff(
-    comparison: Comparison, cost: Cost, styles: Mapping[str, Style], hidden: int
+    comparison: Comparison, cost: Cost, styles: Mapping[str, Style], n_clear: int
 ) -> Chart | None:
     """The chart of one comparison; None if no line has both a score and the cost.
 
     styles : mapping of method to Style
-    hidden : Number of settings of a method whose marks are clear; marks of others are faint
+    n_clear : Number of settings of a method whose marks are clear; marks of others are faint
     """
     drawn_points = points(comparison, cost)
     if not drawn_points:
@@ -63,7 +63,7 @@ def tradeoff(
     for point in drawn_points:
         method = point.line.method
         counts[method] = counts.get(method, 0) + 1
-        faint = counts[method] > hidden
+        faint = counts[method] > n_clear
         _mark(plot, point, quantity, cost, styles[method], faint=faint)
     if len(front) > 1:
         occupied = [plot.at(p.cost, p.score * quantity.factor) for p in drawn_points]

@@ -77,7 +77,7 @@ def solve_eigenpro(
         ridge=alpha / n,
         row_ridge=alpha,
     )
-    step = 1.0 / (k_P.beta + alpha + (batch_size - 1) * k_P.bottom)
+    step = 1.0 / (k_P.beta + alpha + (batch_size - 1) * k_P.l_q)
     state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     a = np.zeros(Y.shape)
     batches = passes(n, batch_size, rng)
@@ -89,10 +89,10 @@ def solve_eigenpro(
             a = np.zeros(Y.shape)
             state.forget()
             continue
-        gradient = state.kernel.product(block, g, rows=sample)
+        gradient_at_sample = state.kernel.product(block, g, rows=sample)
         a = a.copy()  # the trace may hold the old array
         a[block] -= step * g
-        a[sample] += step * k_P.correction(gradient)
+        a[sample] += step * k_P.correction(gradient_at_sample)
     return state.result(a, step_size=step * batch_size, directions=k_P.q)
 
 
@@ -102,20 +102,20 @@ class LoweredEigenvalues:
 
     vectors: np.ndarray  # (s, q - 1) float64: eigenvectors e_i
     weights: np.ndarray  # (q - 1,) float64: (1 - l_q / l_i) / (s l_i)
-    # l_q and beta(k_P).
-    bottom: float
-    beta: float
+    l_q: float
+    beta: float  # beta(k_P)
 
     @property
     def q(self) -> int:
         return len(self.weights) + 1
 
-    def correction(self, gradient: np.ndarray) -> np.ndarray:
+    def correction(self, gradient_at_sample: np.ndarray) -> np.ndarray:
         """Coefficients of the sampled rows that precondition a gradient; (s, t).
 
-        gradient : (s, t), the values of the gradient, a function, at the sampled rows
+        gradient_at_sample : (s, t), values of the gradient, which is a function of rows
         """
-        return matmul(self.vectors, self.weights[:, None] * matmul(self.vectors.T, gradient))
+        along = matmul(self.vectors.T, gradient_at_sample)
+        return matmul(self.vectors, self.weights[:, None] * along)
 
 
 def lower_eigenvalues(
@@ -136,24 +136,24 @@ def lower_eigenvalues(
     """
     s, tiny, q = len(sample), np.finfo(np.float64).tiny, n_directions
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
-    top = min(s, max_directions if q is None else q)
-    values, vectors = scipy.linalg.eigh(gram, subset_by_index=[s - top, s - 1])
-    values, vectors = values[::-1] / s, vectors[:, ::-1]
-    n_values = max(1, int((values > _NEGLIGIBLE * values[0]).sum()))
-    values, vectors = np.maximum(values[:n_values], tiny), vectors[:, :n_values]
+    n_top = min(s, max_directions if q is None else q)
+    eigenvalues, vectors = scipy.linalg.eigh(gram, subset_by_index=[s - n_top, s - 1])
+    eigenvalues, vectors = eigenvalues[::-1] / s, vectors[:, ::-1]
+    n_values = max(1, int((eigenvalues > _NEGLIGIBLE * eigenvalues[0]).sum()))
+    eigenvalues, vectors = np.maximum(eigenvalues[:n_values], tiny), vectors[:, :n_values]
     # l_i psi_i(x)^2 at the rows of the sample.
-    squares = s * np.square(vectors) * values
+    squares = s * np.square(vectors) * eigenvalues
     diagonal = gram.diagonal()
-    shifted = values + ridge
+    shifted = eigenvalues + ridge
     # For each q, the reduction of k(x, x): the sum over i < q of (1 - l_q / l_i) l_i psi_i^2.
     reductions = np.cumsum(squares, axis=1) - np.cumsum(squares / shifted, axis=1) * shifted
     betas = np.maximum((diagonal[:, None] - reductions).max(axis=0), tiny)
     if q is None:
         q = max(1, int(((betas + row_ridge) / shifted <= batch_size).sum()))
     q = min(q, n_values)
-    weights = (1.0 - shifted[q - 1] / shifted[: q - 1]) / (s * values[: q - 1])
+    weights = (1.0 - shifted[q - 1] / shifted[: q - 1]) / (s * eigenvalues[: q - 1])
     return LoweredEigenvalues(
-        vectors[:, : q - 1], weights, float(values[q - 1]), float(betas[q - 1])
+        vectors[:, : q - 1], weights, float(eigenvalues[q - 1]), float(betas[q - 1])
     )
 
 

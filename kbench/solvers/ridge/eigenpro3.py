@@ -98,9 +98,9 @@ def solve_eigenpro3(
         ridge=alpha / n,
     )
     if batch_size is None:
-        critical_size = max(1, int(k_P.beta / (k_P.bottom + alpha / n)))
+        critical_size = max(1, int(k_P.beta / (k_P.l_q + alpha / n)))
         batch_size = n // -(-n // critical_size)  # a pass leaves out few rows
-    step = 1.0 / (k_P.beta + (batch_size - 1) * k_P.bottom + batch_size / n * alpha)
+    step = 1.0 / (k_P.beta + (batch_size - 1) * k_P.l_q + batch_size / n * alpha)
     KE = np.zeros((len(centres), k_P.q - 1))  # K_ZS E, which only the ridge needs
     if alpha and k_P.q > 1:
         KE = kernel.astype(np.float64).product(centres[local], k_P.vectors, rows=centres)

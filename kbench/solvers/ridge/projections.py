@@ -54,7 +54,7 @@ class InexactProjection:
         self._n_steps = n_passes * (p // self._batch)
         self._sample = np.sort(rng.choice(p, min(s, p), replace=False))
         self._k_P = lower_eigenvalues(kernel, centres[self._sample], batch_size=self._batch)
-        self._step = 1.0 / (self._k_P.beta + (self._batch - 1) * self._k_P.bottom)
+        self._step = 1.0 / (self._k_P.beta + (self._batch - 1) * self._k_P.l_q)
 
     def __call__(self, h: np.ndarray, c: np.ndarray, kernel: KernelMatrix) -> np.ndarray:
         if c.any():
@@ -71,7 +71,7 @@ class InexactProjection:
             if not np.linalg.norm(g) <= norm:
                 self._step *= 0.5
                 return self._solve(h)
-            gradient = self._kernel.product(rows, g, rows=self._centres[self._sample])
+            gradient_at_sample = self._kernel.product(rows, g, rows=self._centres[self._sample])
             theta[block] -= self._step * g
-            theta[self._sample] += self._step * self._k_P.correction(gradient)
+            theta[self._sample] += self._step * self._k_P.correction(gradient_at_sample)
         return theta

@@ -67,12 +67,12 @@ def test_the_automatic_q_is_the_largest_whose_critical_batch_is_not_exceeded(bat
     matrix, _ = problem(n=200)
     sample = np.arange(200)
     lowered = lower_eigenvalues(matrix, sample, batch_size=batch_size)
-    assert lowered.q == 1 or lowered.beta / lowered.bottom <= batch_size
+    assert lowered.q == 1 or lowered.beta / lowered.l_q <= batch_size
     further = lower_eigenvalues(matrix, sample, batch_size=batch_size, n_directions=lowered.q + 1)
-    assert further.beta / further.bottom > batch_size
+    assert further.beta / further.l_q > batch_size
     # In the lowered kernel the first q eigenvalues are the q-th one.
     K = matrix.block(sample)
-    by = np.linalg.eigvalsh(K)[::-1][: lowered.q - 1] / 200 - lowered.bottom
+    by = np.linalg.eigvalsh(K)[::-1][: lowered.q - 1] / 200 - lowered.l_q
     K_P = K - 200 * (lowered.vectors * by) @ lowered.vectors.T
-    np.testing.assert_allclose(np.linalg.eigvalsh(K_P)[-1], 200 * lowered.bottom, rtol=1e-8)
+    np.testing.assert_allclose(np.linalg.eigvalsh(K_P)[-1], 200 * lowered.l_q, rtol=1e-8)
     np.testing.assert_allclose(K_P.diagonal().max(), lowered.beta, rtol=1e-8)

@@ -173,7 +173,7 @@ def test_a_step_size_that_diverges_is_halved():
     options = {"n_directions": 25, "batch_size": 200, "tol": 1e-2, "max_iter": 1000}
     result = solve(matrix, Y, 1e-3, centres=few, **options)
     lowered = lower_eigenvalues(matrix, few, batch_size=200, max_directions=25, ridge=1e-3 / 200)
-    first = 200 / (lowered.beta + 199 * lowered.bottom + 1e-3)
+    first = 200 / (lowered.beta + 199 * lowered.l_q + 1e-3)
     halvings = np.log2(first / result.chosen["step_size"])
     assert halvings >= 0.99
     assert halvings == pytest.approx(round(halvings))
