@@ -123,7 +123,7 @@ class LearnedMetric(MapsRows):
         Rows on which kernel, structure and ridge are compared, before the best metrics are learned
         further from `max_rows`; for d > 1024 features it is sqrt(1024 / d) times as many.
     gradient_rows : int, default=2500
-        Rows at which gradients are taken.
+        Rows at which gradients are taken. Like the other numbers of rows and rounds, set by hand.
     validation_fraction : float, default=0.2
         Fraction of the rows that is held out, at most 4,000 rows.
     random_state : int, RandomState or None, default=None

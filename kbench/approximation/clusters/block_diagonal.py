@@ -145,7 +145,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
     Parameters
     ----------
     n_clusters : int, default=10
-        c; at most the number of rows, and empty clusters are dropped.
+        c, set by hand; at most the number of rows, and empty clusters are dropped.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     partition : {"kmeans", "spectral", "random"}, default="kmeans"
@@ -157,7 +157,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
     kmeans_iter : int, default=10
     memory_mb : float, default=4096.0
         Limit in MiB for the blocks and the float64 factor of the largest block together. `fit`
-        raises a ValueError before it computes more than that.
+        raises a ValueError before it computes more than that. Set by hand.
     dtype : {"float32", "float64"}, default="float32"
     random_state : int, RandomState or None, default=None
 

@@ -80,7 +80,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         Numbers that W and L keep, divided by the number of rows. With rank=None it sets the rank,
         the same in each cluster, so that approximations can be compared at equal memory.
     n_clusters : int, default=10
-        c; at most the number of rows, and empty clusters are dropped.
+        c, set by hand; at most the number of rows, and empty clusters are dropped.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     preset : {"paper", "released"} or None, default=None

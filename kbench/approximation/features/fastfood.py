@@ -33,7 +33,7 @@ class Fastfood(FourierFeatures):
     Parameters
     ----------
     n_components : int, default=100
-        Number of features; rounded up to an even number if form="cos_sin".
+        Number of features, rounded up to even if form="cos_sin". The default is scikit-learn's.
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"phase", "cos_sin"}, default="phase"
         As in `RandomFourierFeatures`.

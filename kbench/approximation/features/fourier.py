@@ -178,7 +178,7 @@ class RandomFourierFeatures(FourierFeatures):
     Parameters
     ----------
     n_components : int, default=100
-        Number of features; rounded up to an even number if form="cos_sin".
+        Number of features, rounded up to even if form="cos_sin". The default is scikit-learn's.
     kernel : str, default="rbf"
         A kernel of `kbench.kernels.KERNELS` that has a spectrum.
     gamma : float or {"scale", "auto"}, default="scale"

@@ -29,7 +29,7 @@ class RandomFeatures(FeatureMap):
     Parameters
     ----------
     rank : int or None, default=128
-        Half the number of features. None: `numbers_per_row` sets it.
+        Half the number of features, set by hand. None: `numbers_per_row` sets it.
     numbers_per_row : float or None, default=None
         Numbers that the features of the n training rows keep, divided by n: the number of
         features. With rank=None it sets the rank, so that approximations can be compared at equal

@@ -39,14 +39,14 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
     Parameters
     ----------
     n_components : int, default=100
-        Number of landmarks; all rows are landmarks if there are fewer.
+        Number of landmarks, or all rows if there are fewer. The default is scikit-learn's.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     landmarks : {"uniform", "kmeans", "rpcholesky"}, default="uniform"
         Rows drawn without replacement; centroids of k-means on a sample of the rows; or rows of a
         sample, chosen by randomly pivoted Cholesky (`kbench.approximation.landmarks.pivots`).
     n_samples : int, default=20000
-        Number of rows of the sample for "kmeans" and "rpcholesky".
+        Number of rows of the sample for "kmeans" and "rpcholesky". Set by hand.
     kmeans_iter : int, default=5
         Iterations of k-means, which need not converge (Zhang and Kwok, IEEE Trans. Neural Networks
         21, 2010).

@@ -39,7 +39,7 @@ class SpectralNystrom(LandmarkFeatures):
     Parameters
     ----------
     rank : int or None, default=128
-        k; fewer features if eigenvalues vanish. None: `numbers_per_row` sets it.
+        k, set by hand; fewer features if eigenvalues vanish. None: `numbers_per_row` sets it.
     numbers_per_row : float or None, default=None
         Numbers that all features of the n training rows keep, divided by n. With rank=None it sets
         the rank, so that approximations can be compared at equal memory.
@@ -62,7 +62,7 @@ class SpectralNystrom(LandmarkFeatures):
     kmeans_iter : int, default=5
         As in `LandmarkFeatures`.
     memory_mb : float, default=4096.0
-        Largest size in MiB of the landmarks' kernel matrix; a larger one is refused.
+        Largest size in MiB of the landmarks' kernel matrix; a larger one is refused. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

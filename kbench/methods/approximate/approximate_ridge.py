@@ -222,13 +222,13 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         to be factorised (MEKA with sampled links), all three replace its negative eigenvalues by
         zero, with a RuntimeWarning.
     tol : float, default=1e-6
-        Relative residual at which "cg" and "pcg" stop.
+        Relative residual at which "cg" and "pcg" stop. Set by hand.
     max_iter : int, default=500
-        Largest number of iterations of "cg" and "pcg".
+        Largest number of iterations of "cg" and "pcg". Set by hand.
     max_time : float or None, default=None
         As in `KernelSVC`; "cg" and "pcg" check it between products.
     error_rows : int, default=1000
-        Rows on which `kernel_error_` is measured, outside the clock; 0 for none.
+        Rows on which `kernel_error_` is measured, outside the clock; 0 for none. Set by hand.
     fit_intercept : bool, default=False
         As in `KernelRidge`; True excludes `partial_fit`.
     random_state : int, RandomState or None, default=None

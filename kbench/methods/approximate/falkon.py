@@ -75,7 +75,7 @@ class FalkonRidge(KernelRidgeEstimator):
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
     tol : float, default=1e-4
-        Relative residual of the preconditioned system.
+        Relative residual of the preconditioned system; with `max_iter`, set by hand.
     max_iter : int, default=100
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between products. The preconditioner gets half of the time
@@ -89,10 +89,10 @@ class FalkonRidge(KernelRidgeEstimator):
         rows, which needs no parameter, and n m more kernel values unless they are stored.
     memory_mb : float, default=2048.0
         Memory in MiB for kernel values between rows and landmarks. If they need more, they are
-        computed again for every product.
+        computed again for every product. Set by hand.
     error_rows : int, default=1000
         Number of rows on which `kernel_error_` is measured, outside the timed part of `fit`; 0
-        measures nothing.
+        measures nothing. Set by hand.
     fit_intercept : bool, default=False
         As in `KernelRidge`.
     random_state : int, RandomState or None, default=None

@@ -37,13 +37,13 @@ class LinearizedSVC(FeatureSVC):
     tol : float, default=0.1
         Bound on max PG - min PG of the dual, as in LIBLINEAR.
     max_iter : int, default=1000
-        Passes over all points.
+        Largest number of passes over all points, as in scikit-learn's `LinearSVC`.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between passes.
     class_weight, probability
         As in `KernelSVC`.
     memory_mb : float, default=4096.0
-        MiB of features that are kept; features that take more are computed for every pass.
+        MiB of features that are kept; more features are computed for every pass. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

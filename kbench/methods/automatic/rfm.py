@@ -103,9 +103,9 @@ class RecursiveFeatureMachine(RidgeEstimator):
     metric : LearnedMetric or None, default=None
         Learns the metric; None is one that compares all kernels and scalings.
     max_exact : int, default=10000
-        Most rows that one kernel matrix is factorised for; more are divided into clusters.
+        Most rows of one factorised kernel matrix; more are divided into clusters. Set by hand.
     cluster_size : int, default=5000
-        Rows of a cluster, about.
+        Rows of a cluster, about. Set by hand.
     local_metrics : bool, default=False
         Whether each cluster learns a metric of its own on top of the metric of all rows, and keeps
         it if its held-out rows gain. The clusters then take three times as long.

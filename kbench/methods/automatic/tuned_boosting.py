@@ -64,11 +64,11 @@ class TunedBoosting(BaseEstimator):
     ----------
     time_budget : float or None, default=20.0
         Wall seconds of the whole fit. Brackets are begun as long as they are expected to end in
-        time; 50 trees of the defaults are always fitted. None means no limit.
+        time; 50 trees of the defaults are always fitted. None means no limit. Set by hand.
     n_brackets : int, default=20
-        Most brackets of 9 settings.
+        Most brackets of 9 settings. Set by hand.
     max_iter : int, default=1000
-        Most trees, of each class.
+        Most trees, of each class. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

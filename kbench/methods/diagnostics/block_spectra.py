@@ -39,8 +39,7 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
     rank_tol : float, default=1e-6
         Singular values below max(n_s, n_t) sigma_1 `rank_tol` count as zero.
     n_angles : int, default=100
-        Number of singular vectors compared; fewer if a block has fewer rows or columns. Set by
-        hand.
+        Number of singular vectors compared; fewer of a smaller block. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

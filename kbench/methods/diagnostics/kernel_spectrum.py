@@ -29,9 +29,9 @@ class KernelSpectrum(TwoClassDiagnostic):
     Parameters
     ----------
     n_clusters : int, default=5
-        Clusters of k-means by which the points are sorted.
+        Clusters of k-means by which the points are sorted. Set by hand.
     resolution : int, default=100
-        Largest number of cells of a heat map in each direction; a cell is a mean of entries.
+        Cells of a heat map in each direction, at most; a cell is a mean of entries. Set by hand.
     C : float, default=1.0
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`, or "precomputed".

@@ -35,7 +35,7 @@ class CascadeSVC(DualSVC):
     Parameters
     ----------
     n_parts : int, default=32
-        At most the number of rows; a larger number is reduced with a warning.
+        At most the number of rows; a larger number is reduced with a warning. Set by hand.
     feedback : int, default=0
         Maximal number of further rounds, which end when no row violates the KKT conditions by more
         than `tol`: the solution is then that of the whole problem.

@@ -27,7 +27,7 @@ class SubsampleSVC(DualSVC):
     Parameters
     ----------
     fraction : float, default=0.2
-        Fraction of the rows; their number is rounded up.
+        Fraction of the rows; their number is rounded up. Set by hand.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
 max_iter, max_time, dtype, \
 shrinking

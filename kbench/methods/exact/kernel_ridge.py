@@ -59,16 +59,16 @@ class ExactRidge(KernelRidgeEstimator):
         n^2 numbers, or a low-rank approximation, n `n_landmarks` numbers. The solution is the same
         to `tol`.
     n_landmarks : int, default=1000
-        For "pcg": rows chosen by randomly pivoted Cholesky. More rows save iterations.
+        For "pcg": rows chosen by randomly pivoted Cholesky. More rows save iterations. Set by hand.
     preconditioner : {"nystrom", "rpcholesky"} or None, default=None
         For "pcg". "nystrom" (None): the Nystrom approximation at landmarks, which are chosen among
         a sample of the rows if there are many. "rpcholesky": the factor of accelerated randomly
         pivoted Cholesky (Epperly, Tropp and Webber 2024) on all rows, which takes n `n_landmarks`
         kernel values.
     tol : float, default=1e-8
-        Largest relative residual of (K + alpha I) C = Y, with kernel values in float64.
+        Largest relative residual of (K + alpha I) C = Y, by float64 kernel values. Set by hand.
     max_iter : int, default=200
-        Largest number of products with the kernel matrix.
+        Largest number of products with the kernel matrix. Set by hand.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between products. A low-rank preconditioner of 500
         landmarks replaces a factorisation that would take longer.

@@ -31,7 +31,7 @@ class _XRFM(BaseEstimator):
         60,000, takes 14 GB.
     n_trees : int, default=1
     validation_fraction : float, default=0.2
-        Fraction of the rows that is held out to choose the round.
+        Fraction of the rows that is held out to choose the round. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

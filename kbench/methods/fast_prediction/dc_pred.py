@@ -69,9 +69,9 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     branching : int, default=4
-        Children of a node of the tree.
+        Children of a node of the tree. Set by hand.
     n_samples : int, default=1000
-        Rows of a leaf from which R is computed; at least four for each column are used.
+        Rows of a leaf from which R is computed, at least four for each column. Set by hand.
     error_rows : int, default=0
         Rows of a leaf on which the error of the approximation is measured, for `kernel_error_`.
     tol : float, default=1e-3
@@ -79,7 +79,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     linear_tol : float, default=0.1
         Tolerance of the linear models, as in `LLSVM`.
     max_iter : int, default=1000
-        Largest number of passes of the linear models.
+        Largest number of passes of the linear models, as in scikit-learn's `LinearSVC`.
     max_time : float or None, default=None
         As in `KernelSVC`, for the exact and the linear models of all leaves together.
     cache_mb : float, default=200.0
@@ -282,7 +282,7 @@ target_cost, random_state, n_jobs
         Added to the diagonal of the kernel matrix.
         "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     memory_mb : float, default=2048.0
-        Largest kernel matrix of a leaf, in MiB; larger leaves are refused.
+        Largest kernel matrix of a leaf, in MiB; larger leaves are refused. Set by hand.
     fit_intercept : bool, default=False
         As in `KernelRidge`.
 

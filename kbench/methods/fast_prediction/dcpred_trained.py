@@ -70,11 +70,11 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
     n_landmarks : int, default=16
         Landmarks of each leaf, rounded up to a multiple of 16, which costs the same.
     n_features : int or None, default=16
-        Number of features that the landmarks of a leaf have; None is all.
+        Number of features that the landmarks of a leaf have; None is all. Set by hand.
     router : {"classes", "variance"}, default="variance"
         Whether splits of the tree reduce the entropy of the classes or the variance of features.
     min_rows : int, default=30
-        Least number of rows of a leaf.
+        Least number of rows of a leaf. Set by hand.
     target : {"leaf", "global", "labels"}, default="leaf"
         Targets of the training: values of the exact model of the leaf or of all rows, or the
         labels (without step 2, and with unweighted k-means).
@@ -83,7 +83,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         noise of half the standard deviation of each feature, with values of the model of all
         rows as targets. Requires target="global".
     epochs : int, default=20
-        Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
+        Passes over a leaf of 400 rows or more; up to 200 over smaller leaves. Set by hand.
     max_time : float or None, default=None
         As in `KernelSVC`. It ends the exact models, and is checked before a leaf is trained: the
         landmarks of later leaves stay as k-means and ridge regression give them.

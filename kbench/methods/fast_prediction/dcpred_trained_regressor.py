@@ -52,9 +52,9 @@ class DCPredTrainedRegressor(TakesSparseRows, ChunkScores, RegressorMixin, Train
     router : {"targets", "variance"}, default="targets"
         Whether splits of the tree reduce the variance of the targets or of the features.
     min_rows : int, default=60
-        Least number of rows of a leaf.
+        Least number of rows of a leaf. Set by hand.
     epochs : int, default=40
-        Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
+        Passes over a leaf of 400 rows or more; up to 200 over smaller leaves. Set by hand.
     max_time : float or None, default=None
         As in `DCPredTrainedClassifier`.
     gamma : float or {"scale", "auto"}, default="scale"

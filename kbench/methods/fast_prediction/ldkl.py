@@ -52,7 +52,7 @@ class LDKLClassifier(WeightedOneVsRest):
         "pegasos" has the steps of the implementation by the authors' group, which shrink vectors by
         t / (t + 1) and divide steps by the penalties and sqrt(t); "adam" is Adam on the objective.
     rate : float, default=0.02
-        First step size of "adam".
+        First step size of "adam". This, depth, penalties, sigma and `max_iter` are set by hand.
     max_iter : int, default=3000
         Number of batches, at most 300 passes over the rows.
     batch_size : int or None, default=None

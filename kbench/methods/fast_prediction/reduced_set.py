@@ -32,7 +32,7 @@ class ReducedSetSVC(BoxClassifier):
     Parameters
     ----------
     n_components : int, default=50
-        Number of points z_j.
+        Number of points z_j; with `n_restarts`, set by hand.
     preimage : {"gradient", "fixed_point"}, default="gradient"
         Method that finds a point.
     n_restarts : int, default=4

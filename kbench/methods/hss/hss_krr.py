@@ -62,7 +62,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed" evaluates the regression function through the tree (`HSSMatrix.machine`).
     error_rows : int, default=200
-        Number of rows on which `kernel_error_` is measured, outside the clock; 0 skips it.
+        Rows on which `kernel_error_` is measured, outside the clock; 0 skips it. Set by hand.
     fit_intercept : bool, default=False
         As in `KernelRidge`: whether to subtract the means of the targets and to add them to the
         estimates. `fit` then computes the likelihood of the residuals.

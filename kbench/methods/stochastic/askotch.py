@@ -33,7 +33,7 @@ class ASkotchRidge(RidgeDescent):
     block_size : int or None, default=None
         b, rows of a step. None is n / 100 as in the paper, but at least 100.
     rank : int, default=100
-        r of the Nystrom approximation of the block's kernel matrix.
+        r of the block's Nystrom approximation. A larger r saves steps, each of which takes longer.
     accelerated : bool, default=True
         False is Skotch: the same steps without momentum.
     damping : bool, default=True

@@ -60,7 +60,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
     Parameters
     ----------
     n_filters : int, default=32
-        Filters of the second layer.
+        Filters of the second layer. Every default of the net and its training is set by hand.
     batch_size : int, default=128
         Largest number of rows of a step.
     n_epochs : int, default=10

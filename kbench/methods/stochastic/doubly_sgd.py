@@ -40,9 +40,9 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     probability : bool, default=False
         As in `KernelSVC`. Without it, only loss="log" has probabilities: those of its model.
     block_size : int, default=2048
-        Random features drawn in each step: the cosine and sine of half as many frequencies.
+        Random features of a step: the cosine and sine of half as many frequencies. Set by hand.
     batch_size : int, default=4096
-        Largest number of rows of a step; the batches of a pass have equal sizes.
+        Largest number of rows of a step; the batches of a pass have equal sizes. Set by hand.
     n_epochs : int, default=1
         Passes over the rows of `fit`.
     max_blocks : int or None, default=None
@@ -71,7 +71,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     preconditioned : bool, default=True
         Multiply gradients by the inverse Gram matrix of the features of the block on the batch.
     ridge : float, default=1e-4
-        Added to the diagonal of that matrix, which is computed in float64 if ridge + nu < 1e-5.
+        Added to the diagonal of that matrix, which is in float64 if ridge + nu < 1e-5. Set by hand.
     average : float, default=0.0
         Fraction of the last steps whose functions are averaged (suffix averaging); 0 returns the
         last function.
@@ -100,12 +100,12 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         the features from their seed, and returns sums: 8 MiB with the preconditioner of 2,048
         features. Large batches hide the time to send them (`scripts/bench_chunks.py steps`).
     cache_mb : float, default=64.0
-        MiB of random frequencies that are kept; others are drawn again when they are needed.
+        MiB of random frequencies that are kept; others are drawn again for each use. Set by hand.
     checkpoint : str or None, default=None
         File for the state of a `fit`. If the file exists, `fit` continues from its state and ends
         with the same bits as an uninterrupted fit; a completed fit removes the file.
     checkpoint_s : float, default=60.0
-        Least number of seconds between two writes of that file.
+        Least number of seconds between two writes of that file. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

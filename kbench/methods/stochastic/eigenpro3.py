@@ -47,7 +47,7 @@ class EigenPro3Ridge(RidgeDescent):
         m, largest number of rows of a step; None is the critical batch size of the preconditioned
         kernel, as in the paper, and at most the number of rows.
     subsample_size : int, default=5000
-        s, largest number of centres whose kernel matrix has its eigenvectors computed.
+        s, most centres in the eigendecomposition. The paper's code has the same s and largest q.
     n_directions : int, default=500
         Largest q: the eigenvalues above the q-th are lowered to the q-th. q is at most a fifth of
         the s centres, and smaller if batches are smaller than the critical batch size.

@@ -27,12 +27,12 @@ class NORMA(KernelPasses):
     Parameters
     ----------
     nu : float, default=1e-4
-        Regularisation: minimises nu/2 ||f||^2 + mean loss.
+        Regularisation: minimises nu/2 ||f||^2 + mean loss. With `theta`, set by hand.
     loss : {"hinge", "smoothed_hinge", "log"}, default="hinge"
     theta : float, default=1.0
         eta_t = theta / (nu t), t = 1, 2, ...
     batch_size : int, default=64
-        Largest number of rows of a step.
+        Largest number of rows of a step. Set by hand.
     n_epochs : int or None, default=None
         Passes over the rows; None is one, or as many as have 2,000 batches.
     max_time : float or None, default=None

@@ -44,11 +44,11 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     Parameters
     ----------
     n_components : int, default=256
-        Number of features, which is the number of landmarks for "nystrom".
+        Number of features, which is the number of landmarks for "nystrom". Set by hand.
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
     batch_size : int, default=64
-        Largest number of rows of a step.
+        Largest number of rows of a step. Like `nu`, set by hand.
     n_epochs : int or None, default=None
         Passes over the rows; None is five, or as many as have 2,000 batches. `partial_fit` goes
         over its rows once.

@@ -33,7 +33,7 @@ class RidgeDescent(KernelRidgeEstimator):
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
     tol : float, default=1e-4
-        Largest relative residual of (K + alpha I) C = Y, with kernel values in float64.
+        Largest relative residual of (K + alpha I) C = Y, by float64 kernel values. Set by hand.
     max_iter : int
         Largest number of steps.
     max_time : float or None, default=None

@@ -32,11 +32,11 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     Parameters
     ----------
     n_components : int, default=256
-        Number of features; for Nystrom, number of landmarks.
+        Number of features; for Nystrom, number of landmarks. Set by hand.
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
     max_iter : int, default=20
-        Number of passes over the rows, each in another random order.
+        Number of passes over the rows, each in another random order. Like `nu`, set by hand.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between passes.
     loss : {"hinge", "squared_hinge"}, default="hinge"
@@ -49,7 +49,7 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     class_weight, probability
         As in `KernelSVC`.
     memory_mb : float, default=4096.0
-        Largest memory for features, in MiB; features that take more are computed in every pass.
+        Memory for features, at most, in MiB; more features are computed in every pass. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

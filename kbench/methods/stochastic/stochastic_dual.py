@@ -27,7 +27,7 @@ class SDDRidge(RidgeDescent):
     Parameters
     ----------
     batch_size : int, default=512
-        Largest number of rows of a step.
+        Largest number of rows of a step. Set by hand; `momentum` is the paper's.
     step_size : float or None, default=None
         beta n of the paper, which tries 1, 5, 10, 50, ... None is the largest step size that
         momentum and kernel matrix allow, from the largest eigenvalue of 512 rows.
