@@ -22,7 +22,6 @@ import os
 import re
 import stat
 import struct
-import textwrap
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from kbench import __version__
-from kbench.errors import KbenchError, ModelError
+from kbench.errors import KbenchError, ModelError, quoted
 from kbench.files import atomic_file
 from kbench.prediction.encoding import decode, encode
 
@@ -145,8 +144,7 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
         raise ModelError(f"{path}: {error}") from None
     except _ZIP_ERRORS as error:
         # zipfile may quote the rest of the file in place of a name.
-        reason = textwrap.shorten(str(error), 200)
-        raise ModelError(f"{path}: no model of kbench, or cut off ({reason})") from None
+        raise ModelError(f"{path}: no model of kbench, or cut off ({quoted(error)})") from None
     if members:
         raise ModelError(f"{path}: {min(members)!r} is not a part of a model")
     try:

@@ -394,7 +394,7 @@ def plot(
     fig = figure(run_records(runs), x, y, curves)
     if out is not None:
         image = io.BytesIO()
-        fig.savefig(image, format=Path(out).suffix[1:].lower(), dpi=150)
+        fig.savefig(image, format=Path(out).suffix[1:].lower(), dpi=150)  # set by hand
         write(out, image.getvalue())
     return fig
 

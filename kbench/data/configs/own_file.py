@@ -167,7 +167,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
     if len(labels) == 1:
         first = next(path for paths in parts.values() for path in paths)
         (value,) = labels
-        label = f"{value:.17g}" if isinstance(value, float) else formats.printable(value, 40)
+        label = f"{value:.17g}" if isinstance(value, float) else formats.excerpt(value)
         rounded = isinstance(value, float) and abs(value) >= 2.0**53
         raise DataError(
             f"{first}: the target is {label!r} in all {n} rows"
@@ -180,7 +180,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
         first = next(path for paths in parts.values() for path in paths)
         raise DataError(
             f"{first}: the target has {len(texts)} different texts in {n} rows, as "
-            f"{formats.printable(min(texts), 40)!r}, which are not classes; "
+            f"{formats.excerpt(min(texts))!r}, which are not classes; "
             "dataset.source.columns.target=NAME chooses another column, dataset.task=multiclass "
             "takes them all the same"
         )

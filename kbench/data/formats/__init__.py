@@ -252,8 +252,13 @@ def printable(text: str, length: int = 200) -> str:
     return "".join(characters)[:length]
 
 
+def excerpt(text: str) -> str:
+    """The beginning of a field or line, as messages quote it; its length is set by hand."""
+    return printable(text, 60)
+
+
 def listed(names: Iterable[str]) -> str:
-    """At most twelve of the names, separated by commas, for a message."""
+    """At most twelve of the names (set by hand), separated by commas, for a message."""
     shown = list(islice(names, 13))
     return printable(", ".join(shown[:12])) + (", ..." if len(shown) > 12 else "") or "nothing"
 

@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from kbench.data.formats import LINE_END_REMEDY, PartRows, dropping, listed, number, printable
+from kbench.data.formats import LINE_END_REMEDY, PartRows, dropping, excerpt, listed, number
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import not_utf8
 from kbench.data.formats.number_text import almost_a_number
@@ -94,7 +94,7 @@ def _header(
         match = _ATTRIBUTE.fullmatch(line)
         if match is None:
             raise DataError(
-                f"{path}:{lineno}: {printable(line, 60)!r}, should be @relation, @attribute NAME "
+                f"{path}:{lineno}: {excerpt(line)!r}, should be @relation, @attribute NAME "
                 "TYPE or @data of an ARFF table"
             )
         name = next(match[k] for k in ("single", "double", "bare") if match[k] is not None)
@@ -123,7 +123,7 @@ def _categories(name: str, kind: str, where: str, options: Options) -> dict[str,
     if word in _NUMERIC or name in (options.columns.get("drop") or []):
         return None
     raise DataError(
-        f"{where}: attribute {name!r} is of type {printable(kind, 40)!r}, should be numeric, real, "
+        f"{where}: attribute {name!r} is of type {excerpt(kind)!r}, should be numeric, real, "
         f"integer or {{categories}}; {dropping(name)} leaves it out"
         + (
             f", columns.target={name} makes it the target, categorical=auto makes features of texts"
@@ -154,7 +154,7 @@ def _fields(line: str, where: str, delimiter: str = ",") -> list[str]:
         match = _FIELDS[delimiter].match(line, at)
         if match is None:
             raise DataError(
-                f"{where}: {printable(line[at:], 60)!r}, should be fields between commas, each in "
+                f"{where}: {excerpt(line[at:])!r}, should be fields between commas, each in "
                 "quotes of one kind or without any"
             )
         single, double, bare, last = match.groups()
@@ -194,7 +194,7 @@ class _Reader:
             weight = _WEIGHT.search(line)
             if weight is not None and (sparse or line.count(",") >= len(self._attributes)):
                 raise DataError(
-                    f"{where}: a weight {printable(weight[1], 20)} after the row; kbench reads no "
+                    f"{where}: a weight {excerpt(weight[1])} after the row; kbench reads no "
                     "weights, so the lines should end before it"
                 )
             fields = self._dense(line, where) if sparse else _fields(line, where)
@@ -224,7 +224,7 @@ class _Reader:
             entry = _ENTRY.match(line, at, end)
             if entry is None or not last_index < int(entry[1]) < width or not line.endswith("}"):
                 raise DataError(
-                    f"{where}: {printable(line[at - 1 :], 40)!r}, should be {{index value, ...}} "
+                    f"{where}: {excerpt(line[at - 1 :])!r}, should be {{index value, ...}} "
                     f"with indices that rise from 0 to {width - 1}"
                 )
             at, last_index = entry.end(), int(entry[1])
@@ -242,7 +242,7 @@ class _Reader:
             if field in categories or field == "?":
                 return "" if field == "?" and field not in categories else field
             raise DataError(
-                f"{where}: attribute {name!r} is {printable(field, 60)!r}, should be one of "
+                f"{where}: attribute {name!r} is {excerpt(field)!r}, should be one of "
                 f"{listed(sorted(categories))}"
             )
         if name in self._as_text:
@@ -251,7 +251,7 @@ class _Reader:
         if value is None:
             cause = almost_a_number(field, name)
             raise DataError(
-                f"{where}: attribute {name!r} is {printable(field, 60)!r}, should be a number"
+                f"{where}: attribute {name!r} is {excerpt(field)!r}, should be a number"
                 + (f"; {cause}" if cause else "")
             )
         return value

@@ -23,6 +23,7 @@ import numpy as np
 from kbench.data.formats import (
     ColumnLayout,
     PartRows,
+    excerpt,
     features_file,
     finite_number,
     listed,
@@ -347,7 +348,7 @@ class Coding:
             if pair := first_confusable_pair(spelt):
                 yield (
                     f"in the column {printable(name)!r} "
-                    f"{' and '.join(repr(printable(text, 40)) for text in pair)} are two {kind}, "
+                    f"{' and '.join(repr(excerpt(text)) for text in pair)} are two {kind}, "
                     "though they differ in spelling alone"
                 )
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from unicodedata import normalize
 
-from kbench.data.formats import DELIMITERS, listed, number, printable
+from kbench.data.formats import DELIMITERS, excerpt, listed, number, printable
 from kbench.data.formats.csv_header import has_header, like_a_number
 from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
 from kbench.data.formats.number_text import (
@@ -354,7 +354,7 @@ def not_a_row(record: str, where: str) -> DataError:
     """The error for a line among the rows that looks like a comment."""
     mark = comment_mark(record)
     return DataError(
-        f"{where}: {printable(record, 40)!r} begins with {mark}; a comment should stand before the "
+        f"{where}: {excerpt(record)!r} begins with {mark}; a comment should stand before the "
         f"table (`grep -v '^{mark}' FILE` leaves it out), and such a column is not numeric "
         "(dataset.source.columns.categorical or drop)"
     )
@@ -383,7 +383,7 @@ def _require_no_title(first: str, later: list[tuple[int, bytes]], where: str) ->
         n_titles = next(k for k in range(len(counts)) if len({*counts[k:]}) == 1)
         if counts[-1] and not counts[0] and len(counts) - n_titles > 2:
             raise DataError(
-                f"{where}: {printable(first, 40)!r} is not a row of the table, whose lines have "
+                f"{where}: {excerpt(first)!r} is not a row of the table, whose lines have "
                 f"{counts[-1] + 1} fields between {delimiter!r}; "
                 f"`tail -n +{later[n_titles - 1][0]} FILE` leaves "
                 f"{counted(n_titles, 'line')} out"

@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from kbench.data.formats import LINE_END_REMEDY, PartRows, number, printable
+from kbench.data.formats import LINE_END_REMEDY, PartRows, excerpt, number, printable
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import (
@@ -87,7 +87,7 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
     if last is not None:
         _note_totals(last, options)
     else:
-        first = printable(head.strip().split(b"\n")[0].decode(errors="replace"), 60)
+        first = excerpt(head.strip().split(b"\n")[0].decode(errors="replace"))
         raise DataError(f"{path}: no rows, only the line {first!r}")
 
 
@@ -235,7 +235,7 @@ def _require_empty(empty: list[Column], where: Callable[[int], str]) -> None:
             row = int(np.argmax(np.array(has_text)[column.values]))
             text = (column.categories or ())[column.values[row]]
             raise DataError(
-                f"{where(row)}: {printable(text, 60)!r} stands in a column without a name, should "
+                f"{where(row)}: {excerpt(text)!r} stands in a column without a name, should "
                 "be empty, or the column should have a name"
             )
 
@@ -280,7 +280,7 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
             raise DataError(
                 f"{path}:{lineno}: {counted(len(fields), 'field')} between delimiters "
                 f"{form.delimiter!r}, "
-                f"should be {len(form.names)}, in {printable(record, 60)!r}"
+                f"should be {len(form.names)}, in {excerpt(record)!r}"
                 + f"; quotes join {breaks + 1} lines"
                 * (breaks > 0)
             )
@@ -341,7 +341,7 @@ def _adapt_column(
         form.decorated.discard(name)
         form.truths.discard(name)
         return
-    field = repr(printable(text, 60))
+    field = repr(excerpt(text))
     mixed = text.lower() in TRUTHS and not target  # true and false alone would be numbers
     cause = None if mixed else almost_a_number(text, name)
     if target:

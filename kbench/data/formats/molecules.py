@@ -108,7 +108,7 @@ def _name_and_energy(line: str, where: str) -> tuple[str, float]:
     fields = line.split()
     energy = finite_number(fields[1]) if len(fields) > 1 else np.nan
     if not np.isfinite(energy):
-        raise DataError(f"{where}: {printable(line, 60)!r}, should be a file name and an energy")
+        raise DataError(f"{where}: {printable(line)!r}, should be a file name and an energy")
     return fields[0], energy
 
 
@@ -117,7 +117,7 @@ def _geometry(text: str, where: str) -> tuple[np.ndarray, np.ndarray]:
     lines = text.splitlines()
     count = lines[0].strip() if lines else ""
     if not re.fullmatch("[0-9]{1,3}", count) or not 1 <= int(count) <= ATOMS:
-        text_of_count = printable(count, 60)
+        text_of_count = printable(count)
         raise DataError(f"{where}:1: {text_of_count!r}, should be a number of atoms up to {ATOMS}")
     atoms = lines[2 : 2 + int(count)]
     if len(atoms) < int(count):
@@ -128,7 +128,7 @@ def _geometry(text: str, where: str) -> tuple[np.ndarray, np.ndarray]:
         position = [finite_number(text) for text in fields[1:4]]
         if len(position) != 3 or fields[0] not in CHARGES or not np.isfinite(position).all():
             raise DataError(
-                f"{where}:{number}: {printable(line, 60)!r}, should be an element of "
+                f"{where}:{number}: {printable(line)!r}, should be an element of "
                 f"{', '.join(CHARGES)} and three coordinates"
             )
         charges.append(CHARGES[fields[0]])

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from kbench.data.formats import number, printable
+from kbench.data.formats import excerpt, number, printable
 
 MISSING = frozenset(
     (
@@ -180,7 +180,7 @@ def text_target(text: str, name: str) -> str:
     """The error message for a text as target of a regression; name : the target's column."""
     cause = almost_a_number(text, name)
     return (
-        f"target {name!r} is {printable(text, 60)!r}, should be a number, as dataset.task is "
+        f"target {name!r} is {excerpt(text)!r}, should be a number, as dataset.task is "
         "regression" + (f"; {cause}" if cause else "")
     )
 

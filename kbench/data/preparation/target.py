@@ -209,13 +209,9 @@ def _require_distinct(labels: np.ndarray) -> None:
         )
 
 
-def _labels_text(labels: np.ndarray) -> str:
-    return ", ".join(f"{v:g}" for v in labels[:12]) + (", ..." if labels.size > 12 else "")
-
-
 def _normal(labels: np.ndarray, outlier: list[Any]) -> list[float]:
     """The labels that are not labels of outliers."""
-    names = _labels_text(labels)
+    names = listed(f"{label:g}" for label in labels)
     _require_known({"outlier": outlier}, labels, names)
     normal = labels[~np.isin(labels, outlier)]
     if not normal.size:
@@ -224,7 +220,7 @@ def _normal(labels: np.ndarray, outlier: list[Any]) -> list[float]:
 
 
 def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
-    names = _labels_text(labels)
+    names = listed(f"{label:g}" for label in labels)
     _require_positive(rule, labels, names)
     positive = rule.get("positive")
     if not positive:

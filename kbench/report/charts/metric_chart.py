@@ -51,7 +51,7 @@ def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
 
 def _diagonal(percent: np.ndarray, labels: Sequence[str]) -> Chart:
     plot = Plot(
-        Axis("per cent of the trace", 0.0, 1.05 * float(percent.max())),
+        Axis("per cent of the trace", 0.0, 1.05 * float(percent.max())),  # 5 % free; by hand
         Axis.named("", labels),
         label="Diagonal of the learned metric",
         title="Diagonal of M, standardised features",

@@ -109,7 +109,7 @@ def figure(
         ok = (row for comparison, _ in plotted for line in comparison.lines for row in line.ok)
         meaning = f"{meaning}. {Days(rows).remark(ok)}".removesuffix(". ")
     lines = math.ceil(len(methods) / columns) + len(meaning) // (_TITLE * width)
-    legend_height = 0.3 + _LINE * lines
+    legend_height = 0.3 + _LINE * lines  # inches, set by hand
     fig = Figure(figsize=(_WIDTH * width, _HEIGHT * height + legend_height), layout="constrained")
     panels = list(itertools.chain(*fig.subplots(height, width, squeeze=False)))
     titles = [title_with_splits(comparison.problem) for comparison, _ in plotted]
@@ -295,6 +295,7 @@ def _panel(
     *,
     of_curves: bool,
 ) -> None:
+    """Draw the series; sizes (points), opacities and numbers of ticks are set by hand."""
     from matplotlib.ticker import NullFormatter
 
     has_costs = x in QUANTITIES and not of_curves

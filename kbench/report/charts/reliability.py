@@ -18,6 +18,9 @@ from kbench.run.results.rows import RUN
 if TYPE_CHECKING:
     import pandas as pd
 
+# Part of the axes that stays free beside the marks. Set by hand.
+_MARGIN = 0.03
+
 Run = tuple[Any, ...]
 # For each group of rows: confidence, fraction of right predictions, and fraction of all rows.
 Groups = list[tuple[float, float, float]]
@@ -48,12 +51,9 @@ def reliability_chart(
         return None
     lowest_confidence = min(confidence for _, bins in best.values() for confidence, _, _ in bins)
     lowest = min(right for _, bins in best.values() for _, right, _ in bins)
-    x_axis = Axis.around(
-        "probability of the predicted class", [lowest_confidence, 1.0], margin=0.03
-    )
-    y_axis = Axis.around(
-        "fraction of right predictions", [min(lowest_confidence, lowest), 1.0], margin=0.03
-    )
+    titles = "probability of the predicted class", "fraction of right predictions"
+    x_axis = Axis.around(titles[0], [lowest_confidence, 1.0], margin=_MARGIN)
+    y_axis = Axis.around(titles[1], [min(lowest_confidence, lowest), 1.0], margin=_MARGIN)
     label = "fraction of right predictions against the probability of the predicted class"
     title = "calibration: right predictions by their probability"
     plot = Plot(x_axis, y_axis, label=label, title=title, width=NARROW)

@@ -22,8 +22,7 @@ from kbench.report.safe import printable
 # Width of a letter of 12 px in the widest of the fonts, and the height of a line, in units of the
 # view box. Set by hand.
 LETTER, LINE = 7.0, 14.0
-# Width of charts of one curve or cloud, which stand beside others; in units of the view box. Set by
-# hand.
+# Width of charts that stand beside others, in units of the view box. Set by hand.
 NARROW = 450
 
 # Largest number of pixels of a page for a unit of the view box, so that all charts have type of one
@@ -139,7 +138,7 @@ class Axis:
                 break
         decimals = max(0, -math.floor(math.log10(step) + 1e-9))
         values = [k * step for k in range(first, last + 1)]
-        scientific = max(abs(self.low), abs(self.high)) >= 1e5 or decimals > 4
+        scientific = max(abs(self.low), abs(self.high)) >= 1e5 or decimals > 4  # set by hand
         texts = _numbers(values) if scientific else [f"{v:.{decimals}f}" for v in values]
         return list(zip(values, texts, strict=True))
 
@@ -184,7 +183,7 @@ class Plot:
     ----------
     label : Description of the chart for screen readers
     title : Above the axes; lines are separated by line breaks, long ones are broken
-    width, height : Units of the view box, about a pixel each
+    width, height : Units of the view box, about a pixel each; the defaults are set by hand
     """
 
     def __init__(
@@ -263,7 +262,7 @@ class Plot:
         """The error bar of a mark, or an arrow and `text` if the mark lies beyond the axis."""
         x_px, y_px = self.at(x, y)
         if not self.y.low <= y <= self.y.high:
-            anchor, dx = ("end", -9) if x_px > self.width / 2 else ("start", 9)
+            anchor, dx = ("end", -9) if x_px > self.width / 2 else ("start", 9)  # set by hand
             arrow, dy = ("↓", -2.4) if y < self.y.low else ("↑", 10.8)
             near = [a for x, a in self._beyond if a == arrow and abs(x - x_px) < 8 * LETTER]
             dy += math.copysign(LINE * len(near), dy)  # below or above the texts nearby
@@ -391,7 +390,7 @@ def document(
         f'<g transform="translate({i % columns * unit_x} {i // columns * unit_y})">{chart.body}</g>'
         for i, chart in enumerate(charts)
     ]
-    x, y = 16.0, unit_y * math.ceil(len(charts) / columns) + 14.0
+    x, y = 16.0, unit_y * math.ceil(len(charts) / columns) + 14.0  # distances are set by hand
     for label, style in legend:
         entry_width = 30 + LETTER * len(label)
         if x > 16.0 and x + entry_width > width:
@@ -451,7 +450,7 @@ def short(value: float) -> str:
 
 
 def _round_up(step: float) -> float:
-    """The least number of the form 1, 2 or 5 times a power of ten that is at least `step`."""
+    """The least 1, 2 or 5 times a power of ten that is at least `step`, but for rounding (1e-9)."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(f * power for f in (1.0, 2.0, 5.0, 10.0) if f * power >= step * (1 - 1e-9))
 

@@ -97,7 +97,7 @@ def minimise(
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best
-        # A decrease of a quantity below its limit does not count as progress.
+        # A decrease below a quantity's limit, or by less than 10 %, is no progress. Set by hand.
         remaining = products if point.gap > gap else 0.0
         sizes = np.array([remaining, max(off, _RESIDUAL), max(off_sum, _SUM)])
         n_idle = 0 if (sizes < 0.9 * lowest).any() else n_idle + 1

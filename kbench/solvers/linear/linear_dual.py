@@ -200,7 +200,7 @@ class _Solver:
             )
             n_iter += 1
             n_visits += visits
-            # The set-up of a pass over very few points costs more than its visits.
+            # The set-up of a pass over very few points costs more than its visits. Set by hand.
             n_passes += max(visits / (sweeps * self.alpha.size), 0.01)
             # Gradients of rows that move together may all have one sign; the width includes 0.
             width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))

@@ -71,7 +71,7 @@ def solve_cg(
     alpha : float, optional
         The ridge, if A = K + alpha I and X are the coefficients of kernel ridge regression.
     tol : float
-        On ||b - A x|| / ||b|| of every right-hand side.
+        On ||b - A x|| / ||b|| of every right-hand side. With `max_iter`, set by hand.
     max_iter : int
     max_time : float, optional
         Seconds; no further product begins afterwards.

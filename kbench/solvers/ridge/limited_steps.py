@@ -51,7 +51,7 @@ class Steps(ABC):
     Parameters
     ----------
     kernel : Its dtype is the precision of the steps
-    tol : Bound on the relative residual of every right-hand side
+    tol : Bound on the relative residual of every right-hand side, set by hand
     max_iter : Largest number of steps
     max_time : Seconds; no further step begins afterwards
     trace : Ten times in a pass it receives the largest estimated residual, the number of rows
