@@ -47,6 +47,6 @@ def _most_values_of_a_column(X: Any) -> int:
         return max(len(np.unique(X[:, j])) for j in range(X.shape[1]))
     order = np.lexsort((X.data, X.indices))
     columns, values = X.indices[order], X.data[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (np.diff(columns) != 0) | (np.diff(values) != 0)
-    return int(np.bincount(columns[new], minlength=1).max())
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = (np.diff(columns) != 0) | (np.diff(values) != 0)
+    return int(np.bincount(columns[is_new], minlength=1).max())

@@ -206,9 +206,9 @@ def approximate_kernel_kmeans(
     projection = scipy.linalg.pinvh(gram, rtol=len(sample) * np.finfo(kernel.dtype).eps)
     for _ in range(max_iter):
         weights = matmul(_mean_values(kernel, sample, labels), projection)
-        new = KernelCentres(kernel, sample, weights).assign_training(kernel)
-        centres = KernelCentres(kernel, sample, weights[np.unique(new)])
-        before, labels = labels, _without_gaps(new)
+        new_labels = KernelCentres(kernel, sample, weights).assign_training(kernel)
+        centres = KernelCentres(kernel, sample, weights[np.unique(new_labels)])
+        before, labels = labels, _without_gaps(new_labels)
         if np.array_equal(labels, before):
             break
     return centres, labels
@@ -234,10 +234,10 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
         mean = mean_weights(labels)
         inner = matmul(mean, gram)
         square = matmul(mean, inner[labels, np.arange(len(labels))])
-        new = _without_gaps(np.argmin(square[:, None] - 2.0 * inner, axis=0))
-        if np.array_equal(new, labels):
+        new_labels = _without_gaps(np.argmin(square[:, None] - 2.0 * inner, axis=0))
+        if np.array_equal(new_labels, labels):
             break
-        labels = new
+        labels = new_labels
     return labels
 
 

@@ -101,10 +101,10 @@ def kmeans_centroids(
     means = first.toarray() if sp.issparse(first) else first.copy()
     labels: np.ndarray | None = None
     for _ in range(max_iter):
-        new = Centroids(means).assign(rows)
-        if labels is not None and np.array_equal(new, labels):
+        new_labels = Centroids(means).assign(rows)
+        if labels is not None and np.array_equal(new_labels, labels):
             break
-        labels = new
+        labels = new_labels
         occupied, index = np.unique(labels, return_inverse=True)
         indicator = sp.csr_array(
             (1.0 / np.bincount(index)[index], (index, np.arange(len(index)))),

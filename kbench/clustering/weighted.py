@@ -51,10 +51,10 @@ def weighted_kmeans(
     centres = _initial_centres(X, weights, n_clusters, rng)
     labels = None
     for _ in range(max_iter):
-        new = Centroids(centres).assign(X)
-        if labels is not None and np.array_equal(new, labels):
+        new_labels = Centroids(centres).assign(X)
+        if labels is not None and np.array_equal(new_labels, labels):
             break
-        labels = new
+        labels = new_labels
         order = np.argsort(labels, kind="stable")
         occupied, starts = np.unique(labels[order], return_index=True)
         mass = weights[order]

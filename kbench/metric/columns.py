@@ -71,8 +71,8 @@ class ColumnMap:
 
     @property
     def nbytes(self) -> int:
-        own = self.knots.nbytes + self.values.nbytes + sum(v.nbytes for _, v in self.codes)
-        return own + (0 if self.warp is None else sum(part.nbytes for part in self.warp))
+        n_bytes = self.knots.nbytes + self.values.nbytes + sum(v.nbytes for _, v in self.codes)
+        return n_bytes + (0 if self.warp is None else sum(part.nbytes for part in self.warp))
 
     @property
     def sources(self) -> np.ndarray:

@@ -98,8 +98,8 @@ def _gradients(
     for start in range(0, len(rows), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
         chosen = rows[block]
-        known = matrix.block(chosen) if values is None else values[block].copy()
-        slopes = _slopes(matrix.kernel, known)
+        kernel_values = matrix.block(chosen) if values is None else values[block].copy()
+        slopes = _slopes(matrix.kernel, kernel_values)
         for output in coef.T:
             weights = slopes * output
             if by_signs:

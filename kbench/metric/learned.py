@@ -392,8 +392,8 @@ class LearnedMetric(MapsRows):
         def error(name: str, indicators: bool) -> float:
             data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
             # The best column maps are about the same for both kernels of order 1/2.
-            many = data.X.shape[1] > MAX_L1 and len(kernels) > 1
-            quick = dict.fromkeys(kernels[:1] if many else kernels, ("diagonal",))
+            has_many_features = data.X.shape[1] > MAX_L1 and len(kernels) > 1
+            quick = dict.fromkeys(kernels[:1] if has_many_features else kernels, ("diagonal",))
             label = name + ("+indicators" if indicators else "")
             return compare(data, label, quick, ridges=ridges[1::2] or ridges, n_rounds=1)[0].error
 
@@ -428,9 +428,9 @@ class LearnedMetric(MapsRows):
                 )
             return (groups,)
         if self.structure == "auto":
-            both = 1 < self.n_features_in_ <= _MAX_FULL and kernel != "laplacian"
+            takes_full = 1 < self.n_features_in_ <= _MAX_FULL and kernel != "laplacian"
             warped = ("warped",) if self.scaling == "auto" and takes_maps else ()
-            return (("full", "diagonal") if both else ("diagonal",)) + warped
+            return (("full", "diagonal") if takes_full else ("diagonal",)) + warped
         is_mixed = kernel == "laplacian" and self.structure == "full"
         return ("diagonal",) if is_mixed else (self.structure,)
 

@@ -54,9 +54,9 @@ def local_root(
         matrix = KernelMatrix(kernel, Z[training], np.float32)
         factor = shifted_cholesky(matrix, ridge)
         coef = scipy.linalg.cho_solve(factor, Y[training].astype(np.float32), check_finite=False)
-        new = matrix.kernel.prepare(Z[held_out], np.dtype(np.float32))
-        values = expand(matrix.kernel, new, matrix.points(slice(None)), coef, np.float32)
-        return float(np.mean((values - Y[held_out]) ** 2)), matrix, coef
+        held = matrix.kernel.prepare(Z[held_out], np.dtype(np.float32))
+        predictions = expand(matrix.kernel, held, matrix.points(slice(None)), coef, np.float32)
+        return float(np.mean((predictions - Y[held_out]) ** 2)), matrix, coef
 
     before, matrix, coef = solved(kernel, Z)
     rows = rng.permutation(len(training))[:_GRADIENT_ROWS]

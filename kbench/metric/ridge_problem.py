@@ -186,10 +186,10 @@ class ScaledTargets:
             labels, index = class_labels.encode(y)
             class_labels.require_two(len(labels))
             return ScaledTargets(class_labels.signs(index, len(labels)), True)
-        values = np.asarray(y, np.float64).reshape(len(y), -1)
-        deviation = values.std(axis=0)
+        targets = np.asarray(y, np.float64).reshape(len(y), -1)
+        deviation = targets.std(axis=0)
         return ScaledTargets(
-            (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), False
+            (targets - targets.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), False
         )
 
     def losses(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -144,12 +144,12 @@ class Rounds:
             root = np.zeros(d)
             root[data.laplacian_features] = len(data.laplacian_features) ** -0.5
         gradient_rows = self.rng.permutation(n)[: self.gradient_rows]
-        known = (*ridges, *LARGER_RIDGES)
+        all_ridges = (*ridges, *LARGER_RIDGES)
 
         def smaller(ridge: float) -> tuple[float, ...]:
             """The next smaller ridge and this one: more rows want smaller ones."""
-            place = known.index(ridge)
-            return known[max(place - 1, 0) : place + 1]
+            place = all_ridges.index(ridge)
+            return all_ridges[max(place - 1, 0) : place + 1]
 
         first = ridges
         if start is not None:
@@ -176,8 +176,8 @@ class Rounds:
                     each.ridges = smaller(ridge) if ridge < each.ridges[-1] else (ridge,)
                 elif len(ridges) > 1:
                     # The best ridges of two successive rounds are seldom far from each other.
-                    place = known.index(ridge)
-                    each.ridges = known[max(place - 1, 0) : place + 2]
+                    place = all_ridges.index(ridge)
+                    each.ridges = all_ridges[max(place - 1, 0) : place + 2]
                 following = self._next_root(each, data.X, matrix, Z, coef, gradient_rows, values)
                 if following is None:
                     # A constant function has no gradients: there is nothing to learn.
@@ -225,11 +225,11 @@ class Rounds:
         self, data: RidgeProblem, best: MetricCandidate, ridges: Sequence[float]
     ) -> MetricCandidate:
         """A metric whose kernel is narrower, with the same or the next larger ridge."""
-        known = (*ridges, *LARGER_RIDGES)
-        place, width = known.index(best.ridge), best.width / _WIDTH_STEP
+        all_ridges = (*ridges, *LARGER_RIDGES)
+        place, width = all_ridges.index(best.ridge), best.width / _WIDTH_STEP
         _, matrix, gamma = data.matrix(best.root, best.kernel, width, self.rng)
-        tried = known[place : place + 2]
-        error, ridge, *_ = data.solve(best.root, matrix, tried, beyond=False)
+        next_ridges = all_ridges[place : place + 2]
+        error, ridge, *_ = data.solve(best.root, matrix, next_ridges, beyond=False)
         return replace(best, error=error, ridge=ridge, gamma=gamma, width=width)
 
     def widths(
@@ -260,7 +260,7 @@ def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:
 def square_root(metric: np.ndarray) -> np.ndarray:
     """(d, r) with root root' = M, columns by falling length, without eigenvalues below eps of the
     largest."""
-    values, vectors = np.linalg.eigh(metric)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > np.finfo(np.float32).eps * values[0]
-    return vectors[:, kept] * np.sqrt(values[kept])
+    eigenvalues, vectors = np.linalg.eigh(metric)
+    eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
+    significant = eigenvalues > np.finfo(np.float32).eps * eigenvalues[0]
+    return vectors[:, significant] * np.sqrt(eigenvalues[significant])

@@ -73,10 +73,10 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         cells += element("td", gains and link(gains, f"systems-{number}"), class_="long")
         body.append(f"<tr>{cells}</tr>")
     answer = element("p", words(f"Of {len(from_papers)} claims {counted(from_papers)}."))
-    top = element("h3", "Did the papers' claims hold?") + answer
+    heading = element("h3", "Did the papers' claims hold?") + answer
     meaning = element("summary", "What the columns mean") + about(legend("outcomes", "papers"))
-    top += element("details", meaning, class_="meanings")
-    return top + table("The papers", [head], body) + picture(verdicts, claim_id)
+    heading += element("details", meaning, class_="meanings")
+    return heading + table("The papers", [head], body) + picture(verdicts, claim_id)
 
 
 def _parts(study: Sheet | None) -> str:
@@ -236,8 +236,8 @@ def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> 
         tables.append(table(label, head, body, spans=spans))
     lines = [*footnotes, *sheets.remarks(filled, environments)]
     machine = describe_machine(filled.machine, environments) if filled.machine else ""
-    top = element("p", words(machine), class_="machine")
-    return article(top + element("div", "".join(tables), class_="pieces") + notes(lines))
+    heading = element("p", words(machine), class_="machine")
+    return article(heading + element("div", "".join(tables), class_="pieces") + notes(lines))
 
 
 def _characters(group: Group, marks: Mapping[str, str]) -> int:

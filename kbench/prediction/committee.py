@@ -114,11 +114,11 @@ class BayesianCommittee:
         """
         for member in self.members:
             require_width(X, member.n_features)
-        values = np.empty((X.shape[0], self.n_outputs))
-        for start in range(0, len(values), _BATCH):
+        outputs = np.empty((X.shape[0], self.n_outputs))
+        for start in range(0, len(outputs), _BATCH):
             rows = slice(start, start + _BATCH)
-            values[rows] = self._combine(X[rows])
-        return values
+            outputs[rows] = self._combine(X[rows])
+        return outputs
 
     def _combine(self, X: Any) -> np.ndarray:
         weighted, precision = np.zeros((X.shape[0], self.n_outputs)), np.zeros(X.shape[0])

@@ -113,17 +113,17 @@ class KernelExpansion:
         Raises ValueError: the rows have a different number of features.
         """
         require_width(X, self.n_features)
-        values = np.empty((X.shape[0], self.coef.shape[1]))
+        outputs = np.empty((X.shape[0], self.coef.shape[1]))
         # Rows with |f| below the threshold are evaluated again; float64 values need no threshold.
         vanishes = self.dtype == np.float32 and self.kernel.unit_diagonal
         threshold = self.kernel.vanished * np.abs(self.coef).sum(axis=0) if vanishes else 0.0
-        for start in range(0, len(values), _BATCH):
+        for start in range(0, len(outputs), _BATCH):
             rows = slice(start, start + _BATCH)
-            values[rows] = self._evaluate(X[rows], self.dtype)
-            vanished = np.flatnonzero((np.abs(values[rows]) < threshold).any(axis=1))
+            outputs[rows] = self._evaluate(X[rows], self.dtype)
+            vanished = start + np.flatnonzero((np.abs(outputs[rows]) < threshold).any(axis=1))
             if len(vanished):
-                values[start + vanished] = self._evaluate(X[start + vanished], np.dtype(np.float64))
-        return values
+                outputs[vanished] = self._evaluate(X[vanished], np.dtype(np.float64))
+        return outputs
 
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""

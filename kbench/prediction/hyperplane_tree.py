@@ -107,15 +107,15 @@ class HyperplaneTrees:
         O(u d log M) time.
         """
         require_width(X, self.n_features)
-        values = np.empty((X.shape[0], len(self.nodes)))
-        batch = len(values) or 1
+        outputs = np.empty((X.shape[0], len(self.nodes)))
+        batch = len(outputs) or 1
         if sp.issparse(X):
             batch = max(_DENSE_VALUES // self.n_features, 1)
-        for start in range(0, len(values), batch):
+        for start in range(0, len(outputs), batch):
             rows = float32_rows(X[start : start + batch], self.offset)
-            out = values[start : start + batch]
+            out = outputs[start : start + batch]
             _walk(rows, self.nodes, self.biases, self.depth, np.float32(self.sigma), out)
-        return values
+        return outputs
 
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""

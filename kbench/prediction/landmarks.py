@@ -226,14 +226,14 @@ class LocalLandmarks:
         the rows have a different number of features.
         """
         require_width(X, self.n_features)
-        values = np.empty((X.shape[0], self.constant.shape[1]))
+        outputs = np.empty((X.shape[0], self.constant.shape[1]))
         # Loading or unpickling a model may put its arrays at any address.
         self.table, self.coef = aligned(self.table), aligned(self.coef)
         routed_rows = max(LANES, _ROUTED_BYTES // (4 * X.shape[1]))
         n_leaves = len(self.leaves)
         batch = max(routed_rows, _LEAF_ROWS * n_leaves, min(_LEAF_ROWS**2 * n_leaves, _MAX_ROWS))
         labels = np.zeros(min(batch, X.shape[0]), np.int64)
-        for start in range(0, len(values), batch):
+        for start in range(0, len(outputs), batch):
             rows = float32_rows(X[start : start + batch], self.offset)
             for begin in range(0, len(rows), routed_rows):
                 chunk = rows[begin : begin + routed_rows]
@@ -242,8 +242,8 @@ class LocalLandmarks:
                     raise ValueError("Input X contains a value too large for dtype('float32')")
                 if len(self.leaves) > 1:
                     self.router.route(chunk, labels[begin : begin + routed_rows])
-            self._evaluate(rows, labels[: len(rows)], values[start : start + batch])
-        return values
+            self._evaluate(rows, labels[: len(rows)], outputs[start : start + batch])
+        return outputs
 
     def assign(self, X: Any) -> np.ndarray:
         """Leaf of each of the rows X : (u, d) array or CSR; (u,) ints."""

@@ -57,13 +57,13 @@ class LocalMachines:
     def flops(self, n_features: int) -> float:
         """Mean cost of a row over clusters of equal size, in products of `n_features` numbers."""
         machines = self.machines
-        values = machines.values() if isinstance(machines, Mapping) else machines
-        counts = [machine.flops(n_features) for machine in values]
+        all_machines = machines.values() if isinstance(machines, Mapping) else machines
+        counts = [machine.flops(n_features) for machine in all_machines]
         return self.n_products + float(np.mean(counts))
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u, m) float64."""
-        values = np.empty((X.shape[0], self.n_outputs))
+        outputs = np.empty((X.shape[0], self.n_outputs))
         for cluster, rows in group_rows(self.assign(X)):
-            values[rows] = self.machines[cluster](X[rows])
-        return values
+            outputs[rows] = self.machines[cluster](X[rows])
+        return outputs

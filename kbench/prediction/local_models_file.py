@@ -248,10 +248,10 @@ class PackedSum:
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u, m) float64. Reads every model once."""
-        values = np.zeros((X.shape[0], self.n_outputs))
+        outputs = np.zeros((X.shape[0], self.n_outputs))
         for machine in self.machines.values():
-            values += machine(X)
-        return values
+            outputs += machine(X)
+        return outputs
 
 
 class PackedLocalMachines(LocalMachines):

@@ -38,11 +38,11 @@ def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndar
     # Divide and conquer: LAPACK's default takes 3.0 s instead of 0.6 for 1,600 rows where many
     # eigenvalues nearly agree (protein_regression, kernel values near zero).
     # LAPACK overwrites column-major arrays, so the transpose saves a copy.
-    values, Q = scipy.linalg.eigh(
+    eigenvalues, Q = scipy.linalg.eigh(
         K.astype(np.float64).T, lower=False, overwrite_a=True, check_finite=False, driver="evd"
     )
     # Rounding makes eigenvalues slightly negative.
-    inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
+    inverse = 1.0 / (np.maximum(eigenvalues, 0.0)[:, None] + alphas)
     Y = y.reshape(len(y), -1)
     weighted = matmul(Q.T, Y)[:, :, None] * inverse[:, None]
     residuals = matmul(Q, weighted.reshape(len(Q), -1)).reshape(weighted.shape)
@@ -195,9 +195,9 @@ class RidgeSearch:
 
     def _candidates(self, beyond: float) -> np.ndarray:
         """All ridges for widths up to `beyond` octaves from the last rung's; (q, 2)."""
-        tried = self._points[self._rungs == self._rungs[-1], 0]
+        widths = self._points[self._rungs == self._rungs[-1], 0]
         return _all_ridges(
-            np.arange(tried.min() - beyond, tried.max() + beyond + 0.01, constants.SPACING)
+            np.arange(widths.min() - beyond, widths.max() + beyond + 0.01, constants.SPACING)
         )
 
     def _record(self, number: int, m: int, u: float, vs: np.ndarray, squares: np.ndarray) -> None:
@@ -235,18 +235,18 @@ class RidgeSearch:
 
     def _choose(self, surface: Surface) -> None:
         last = self._rungs == self._rungs[-1]
-        tried = self._points[last, :2]
+        last_points = self._points[last, :2]
         if self._rungs[-1] < 2:
             near = self._candidates(0.5)
         else:
             near = self._candidates(constants.TRUST)
-            best = tried[self._log_errors[last].argmin()]
+            best = last_points[self._log_errors[last].argmin()]
             near = near[np.abs(near - best).max(axis=1) <= constants.TRUST]
         mean = surface.mean(_at_goal(near))
         octave = constants.SMOOTHER * np.median(self._deviations[last]) / constants.COMMON
         u, v = near[(mean + octave * (near[:, 0] - near[:, 1])).argmin()]
         self.gamma, self.alpha = float(self._rows.unit * 2.0**u), float(2.0**v)
-        nearest = int(np.flatnonzero(last)[np.abs(tried - (u, v)).sum(axis=1).argmin()])
+        nearest = int(np.flatnonzero(last)[np.abs(last_points - (u, v)).sum(axis=1).argmin()])
         self.error = float(self.columns["error"][nearest])
         self.relative_deviation = float(self._deviations[nearest] / constants.COMMON)
 

@@ -83,7 +83,7 @@ class WidthSearchResult:
 
     def note(self, number: int, kind: str, measured: Measured, gamma: float, C: float) -> None:
         """Add a line to the columns."""
-        values = (
+        line = (
             number,
             kind,
             measured.n_training,
@@ -93,7 +93,7 @@ class WidthSearchResult:
             measured.n_rows,
             measured.solved,
         )
-        for column, value in zip(self.columns.values(), values, strict=True):
+        for column, value in zip(self.columns.values(), line, strict=True):
             column.append(value)
 
 
@@ -121,17 +121,17 @@ class FirstRung:
         steps = min(constants.STEPS, task.steps)
         grid = _product(constants.WIDTHS[1::2], constants.CS[1::2])
         self.points = [SearchPoint(*point) for point in grid]
-        values = constants.GRID_VALUES
+        n_values = constants.GRID_VALUES
         if (left := deadline.seconds_left()) is not None:
             # The seconds of one width on few rows decide how many rows the grid may have.
-            pilot = divided(order, values / constants.PILOT, steps)
+            pilot = divided(order, n_values / constants.PILOT, steps)
             middle = [point for point in self.points if point.u == 1.0]
             run(rows, task, pilot, middle, deadline, trace)
             seconds = left - (deadline.seconds_left() or 0.0)
             expected = constants.PILOT * seconds * len(self.points) / len(middle)
             affordable = left / max(expected, 1e-9)
-            values = int(values * min(max(affordable, 1.0 / constants.PILOT), 1.0))
-        self.rung = divided(order, values, steps)
+            n_values = int(n_values * min(max(affordable, 1.0 / constants.PILOT), 1.0))
+        self.rung = divided(order, n_values, steps)
         self.outcome = run(rows, task, self.rung, self.points, deadline, trace)
         models = [measured for measured in self.outcome if measured is not None]
         best = min(models, key=lambda measured: measured.error, default=None)
@@ -310,10 +310,10 @@ def _minimum(
     surface: Surface, seen: _Observations, near_answer: np.ndarray, goal: tuple[float, float]
 ) -> np.ndarray:
     """Minimum (u, v) of the surface at the goal, near the observations of the mask; (2,)."""
-    tried, trust = seen.points[near_answer, :2], constants.TRUST
-    low, high = tried.min(axis=0) - trust, tried.max(axis=0) + trust
+    near_points, trust = seen.points[near_answer, :2], constants.TRUST
+    low, high = near_points.min(axis=0) - trust, near_points.max(axis=0) + trust
     fine = _product(*(np.arange(low[i], high[i] + 1e-9, constants.SPACING) for i in (0, 1)))
-    near = fine[np.abs(fine[:, None] - tried).max(axis=2).min(axis=1) <= trust]
+    near = fine[np.abs(fine[:, None] - near_points).max(axis=2).min(axis=1) <= trust]
     mean = surface.mean(np.column_stack([near, np.tile(goal, (len(near), 1))]))
     octave = constants.SMOOTHER * np.median(seen.deviations[near_answer]) / constants.COMMON
     cost_of_large_c = constants.DEAR * np.maximum(near[:, 1] - constants.DEAR_C, 0.0)
@@ -325,8 +325,8 @@ def _plan(
 ) -> list[Rung]:
     n, order = len(rows), first.order
     if n <= FEW_ROWS:
-        values = (constants.SECOND_VALUES, task.last_values)
-        return [first.rung, *(divided(order, budget, task.steps) for budget in values)]
+        budgets = (constants.SECOND_VALUES, task.last_values)
+        return [first.rung, *(divided(order, budget, task.steps) for budget in budgets)]
     local = neighbourhoods(rows, rng, task.steps)
     return [first.rung, local, local, divided(order, constants.SAMPLE_VALUES, task.steps)]
 

@@ -303,8 +303,8 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
                 _, directions = leading_directions(gram, columns, rank, "exact", rng)
                 entries += len(rows) * len(matrix)
             else:
-                values, vectors = leading_eigenpairs(gram, rank, "exact", rng)
-                directions = vectors / np.sqrt(values)
+                eigenvalues, vectors = leading_eigenpairs(gram, rank, "exact", rng)
+                directions = vectors / np.sqrt(eigenvalues)
             bases.append(LocalBasis(points[s], matrix, directions))
         return bases, entries
 
@@ -348,10 +348,10 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         if params.rank_strategy != "eigenvalues":
             total = params.rank * (c if params.rank_strategy == "size" else 1)
             return [-(-total * size // n) for size in sizes]
-        values = [scipy.linalg.eigvalsh(gram) for gram in grams]
-        cluster = np.repeat(np.arange(c), [len(v) for v in values])
-        top = np.argsort(-np.concatenate(values), kind="stable")[: params.rank * c]
-        return [max(1, count) for count in np.bincount(cluster[top], minlength=c)]
+        eigenvalues = [scipy.linalg.eigvalsh(gram) for gram in grams]
+        cluster = np.repeat(np.arange(c), [len(v) for v in eigenvalues])
+        largest = np.argsort(-np.concatenate(eigenvalues), kind="stable")[: params.rank * c]
+        return [max(1, count) for count in np.bincount(cluster[largest], minlength=c)]
 
     def _links(
         self,
@@ -407,9 +407,9 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
             link[offsets[s] : offsets[s + 1], offsets[t] : offsets[t + 1]] = block
             link[offsets[t] : offsets[t + 1], offsets[s] : offsets[s + 1]] = block.T
         if self.psd:
-            values, vectors = scipy.linalg.eigh(link)
-            negative = values < 0.0
-            link -= matmul(vectors[:, negative] * values[negative], vectors[:, negative].T)
+            eigenvalues, vectors = scipy.linalg.eigh(link)
+            negative = eigenvalues < 0.0
+            link -= matmul(vectors[:, negative] * eigenvalues[negative], vectors[:, negative].T)
         return link.astype(self.dtype)
 
 

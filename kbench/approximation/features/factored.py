@@ -113,8 +113,8 @@ class _Core:
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        values, vectors = scipy.linalg.eigh(self.matrix)
-        return values, vectors
+        eigenvalues, vectors = scipy.linalg.eigh(self.matrix)
+        return eigenvalues, vectors
 
     def ridge_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
         """L W' (G + alpha I)^-1 Y = L R' t for the blocks W_s'Y of `products`; (r, m).
@@ -125,9 +125,9 @@ class _Core:
         try:
             inner = self._solve_shifted(products, alpha)
         except scipy.linalg.LinAlgError:
-            values, vectors = self._clipped_spectrum(alpha)
+            eigenvalues, vectors = self._clipped_spectrum(alpha)
             rotated = matmul(vectors.T, self._right_hand_side(products))
-            inner = matmul(vectors, rotated / (values + alpha)[:, None])
+            inner = matmul(vectors, rotated / (eigenvalues + alpha)[:, None])
         return self._times_link(inner)
 
     def dual_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
@@ -135,11 +135,12 @@ class _Core:
         try:
             return self._times_link(self._solve_shifted(products, alpha))
         except scipy.linalg.LinAlgError:
-            values, vectors = self._clipped_spectrum(alpha)
+            eigenvalues, vectors = self._clipped_spectrum(alpha)
         rotated = matmul(vectors.T, self._right_hand_side(products))
-        # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
+        # G = Q V diag(eigenvalues) V' Q' with orthonormal Q = W R^-1.
         inverse = [_pinv(root) for root in self.roots]
-        return self._lift(inverse, matmul(vectors, (values / (values + alpha))[:, None] * rotated))
+        scale = eigenvalues / (eigenvalues + alpha)
+        return self._lift(inverse, matmul(vectors, scale[:, None] * rotated))
 
     def _solve_shifted(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
         """t = (S + alpha I)^-1 R^-T W'Y, or a LinAlgError if S + alpha I is indefinite."""
@@ -149,15 +150,15 @@ class _Core:
 
     def _clipped_spectrum(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues of S, negative ones replaced by zero with a warning, and eigenvectors."""
-        values, vectors = self.spectrum
-        if values[0] + alpha <= 0:
+        eigenvalues, vectors = self.spectrum
+        if eigenvalues[0] + alpha <= 0:
             warn(
-                f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
-                f"-alpha = {-alpha:.3g}: negative ones are replaced by zero",
+                f"the approximate kernel matrix has eigenvalues down to {eigenvalues[0]:.3g}, "
+                f"below -alpha = {-alpha:.3g}: negative ones are replaced by zero",
                 RuntimeWarning,
             )
-            values = np.maximum(values, 0.0)
-        return values, vectors
+            eigenvalues = np.maximum(eigenvalues, 0.0)
+        return eigenvalues, vectors
 
     def _times_link(self, inner: np.ndarray) -> np.ndarray:
         """L R' inner."""
@@ -351,9 +352,9 @@ class FactoredKernel(KernelApproximation):
             if self.link is None
             else matmul(matmul(root, self.link[columns, columns]), root.T)
         )
-        values, vectors = scipy.linalg.eigh(block)
+        eigenvalues, vectors = scipy.linalg.eigh(block)
         # L_ss of a clipped L has eigenvalues of zero that rounding may make negative.
-        return matmul(_pinv(root), vectors), matmul(root.T, vectors), np.maximum(values, 0.0)
+        return matmul(_pinv(root), vectors), matmul(root.T, vectors), np.maximum(eigenvalues, 0.0)
 
     @cached_property
     def _core(self) -> _Core:
@@ -399,9 +400,9 @@ def _basis_root(basis: np.ndarray) -> np.ndarray:
 
 def _root(gram: np.ndarray, itemsize: int) -> np.ndarray:
     """R : (p, k) with R'R = gram = W'W and orthogonal rows; `itemsize` : bytes of a number of W."""
-    values, vectors = scipy.linalg.eigh(gram)
-    independent = values > _RANK_CUT[itemsize] * max(values[-1], 0.0)
-    return np.sqrt(values[independent])[:, None] * vectors[:, independent].T
+    eigenvalues, vectors = scipy.linalg.eigh(gram)
+    independent = eigenvalues > _RANK_CUT[itemsize] * max(eigenvalues[-1], 0.0)
+    return np.sqrt(eigenvalues[independent])[:, None] * vectors[:, independent].T
 
 
 def _add_gram(basis: np.ndarray, gram: np.ndarray) -> None:

@@ -108,8 +108,8 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
         return kmeans_centroids(X, size, sample, max_iter=self.kmeans_iter).means
 
     def flops(self, n_features: int) -> float:
-        values = len(self.landmarks_) * (1.0 + TRANSCENDENTAL / n_features)
-        return values + len(self.landmarks_) * self.n_features_out_ / n_features
+        kernel_flops = len(self.landmarks_) * (1.0 + TRANSCENDENTAL / n_features)
+        return kernel_flops + len(self.landmarks_) * self.n_features_out_ / n_features
 
     @property
     def nbytes_(self) -> int:

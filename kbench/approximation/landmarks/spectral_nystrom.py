@@ -146,7 +146,7 @@ class SpectralNystrom(LandmarkFeatures):
         decompositions = [
             self._decompose(self.landmarks_.take(expert), rank, sample, rng) for expert in experts
         ]
-        self.eigenvalues_ = np.concatenate([values for values, _, _ in decompositions])
+        self.eigenvalues_ = np.concatenate([eigenvalues for eigenvalues, _, _ in decompositions])
         maps = [directions / np.sqrt(len(experts)) for _, directions, _ in decompositions]
         self.projection_ = maps[0] if len(maps) == 1 else scipy.linalg.block_diag(*maps)
         self.n_features_out_ = self.projection_.shape[1]
@@ -162,10 +162,10 @@ class SpectralNystrom(LandmarkFeatures):
         gram = landmarks.block(np.arange(len(landmarks)))
         if sample is not None:
             columns = kernel_columns(landmarks, sample)
-            values, directions = leading_directions(gram, columns, rank, self.eigensolver, rng)
-            return values, directions, landmarks.n_entries + sample.shape[0] * len(landmarks)
-        values, vectors = leading_eigenpairs(gram, rank, self.eigensolver, rng)
-        return values, vectors / np.sqrt(values), landmarks.n_entries
+            eigenvalues, directions = leading_directions(gram, columns, rank, self.eigensolver, rng)
+            return eigenvalues, directions, landmarks.n_entries + sample.shape[0] * len(landmarks)
+        eigenvalues, vectors = leading_eigenpairs(gram, rank, self.eigensolver, rng)
+        return eigenvalues, vectors / np.sqrt(eigenvalues), landmarks.n_entries
 
     @property
     def nbytes_(self) -> int:

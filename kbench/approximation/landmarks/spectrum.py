@@ -48,14 +48,14 @@ def leading_eigenpairs(
     m = len(gram)
     rank = min(rank, m)
     if eigensolver == "randomized" and rank + _OVERSAMPLING < m:
-        values, vectors = _randomized_eigenpairs(gram, rank, rng)
+        eigenvalues, vectors = _randomized_eigenpairs(gram, rank, rng)
     elif eigensolver == "lanczos" and rank < m // 2:
-        values, vectors = eigsh(gram, rank, v0=rng.standard_normal(m))
+        eigenvalues, vectors = eigsh(gram, rank, v0=rng.standard_normal(m))
     else:
-        values, vectors = scipy.linalg.eigh(gram, subset_by_index=(m - rank, m - 1))
-    values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
-    significant = values > _EIGENVALUE_CUT * max(values[0], 0.0)
-    return values[significant], vectors[:, significant]
+        eigenvalues, vectors = scipy.linalg.eigh(gram, subset_by_index=(m - rank, m - 1))
+    eigenvalues, vectors = eigenvalues[::-1][:rank], vectors[:, ::-1][:, :rank]
+    significant = eigenvalues > _EIGENVALUE_CUT * max(eigenvalues[0], 0.0)
+    return eigenvalues[significant], vectors[:, significant]
 
 
 def leading_directions(
@@ -84,14 +84,14 @@ def leading_directions(
     -----
     O(m^3) time, and O(m^2) for a row.
     """
-    values, vectors = leading_eigenpairs(gram, len(gram), "exact", rng)
-    whiten = vectors / np.sqrt(values)
-    square = np.zeros((len(values), len(values)))
+    eigenvalues, vectors = leading_eigenpairs(gram, len(gram), "exact", rng)
+    whiten = vectors / np.sqrt(eigenvalues)
+    square = np.zeros((len(eigenvalues), len(eigenvalues)))
     for block in columns:
         features = matmul(block, whiten)
         square += matmul(features.T, features)
-    values, vectors = leading_eigenpairs(square, rank, eigensolver, rng)
-    return values, matmul(whiten, vectors)
+    eigenvalues, vectors = leading_eigenpairs(square, rank, eigensolver, rng)
+    return eigenvalues, matmul(whiten, vectors)
 
 
 def _randomized_eigenpairs(
@@ -101,5 +101,5 @@ def _randomized_eigenpairs(
     for _ in range(_POWER_ITERATIONS):
         sketch = matmul(gram, np.linalg.qr(sketch)[0])
     Q = np.linalg.qr(sketch)[0]
-    values, vectors = scipy.linalg.eigh(matmul(matmul(Q.T, gram), Q))
-    return values, matmul(Q, vectors)
+    eigenvalues, vectors = scipy.linalg.eigh(matmul(matmul(Q.T, gram), Q))
+    return eigenvalues, matmul(Q, vectors)

@@ -63,15 +63,17 @@ class FinalFit:
         rows, held_out = np.arange(n), order[:0]
         fallbacks: dict[str, Any] = {}
         if self._may_stop(model):
-            rest, held_out = self._divided(order)
+            training, held_out = self._divided(order)
             if self.deadline.seconds_left() is not None:
                 # Afterwards there may be no time left.
-                fallbacks = self._fallbacks(rest, held_out)
-            model, reason = self.unfitted(len(rest), self.deadline.seconds_left())
-            rows = np.sort(rest)
+                fallbacks = self._fallbacks(training, held_out)
+            model, reason = self.unfitted(len(training), self.deadline.seconds_left())
+            rows = np.sort(training)
             # A model of clusters takes all rows.
-            if isinstance(model, type(self.exact())) and (m := self._affordable(rest)) < len(rest):
-                rows = np.sort(rest[:m])
+            if isinstance(model, type(self.exact())) and (m := self._affordable(training)) < len(
+                training
+            ):
+                rows = np.sort(training[:m])
                 model, reason = self.unfitted(m, self.deadline.seconds_left())
                 reason += f"; {m} of {n} rows, as many as the time allows"
         model = self._fit(model, rows)
@@ -85,8 +87,8 @@ class FinalFit:
             # Models of fewer rows had the search's error: a model that is as good needs no rival.
             if not fallbacks and not stopped <= min(self.result.error, self.task.worst):
                 needed = self.task.representatives(order)
-                rest = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
-                fallbacks = self._fallbacks(rest, held_out)
+                training = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
+                fallbacks = self._fallbacks(training, held_out)
             for name, each in fallbacks.items():
                 error = self.losses(each, held_out).mean()
                 # If the lowest error is NaN, any other model takes its place.

@@ -200,8 +200,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         if self._kind == "classification":
             classes, index = np.unique(y, return_inverse=True)
             y = class_labels.signs(index, len(classes))
-        few = slice(2 * constants.WEIGHTS_ROWS)
-        if np.all(y[few] == y[0]):
+        first = slice(2 * constants.WEIGHTS_ROWS)
+        if np.all(y[first] == y[0]):
             return None
         metric = LearnedMetric(
             "diagonal",
@@ -215,7 +215,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             for n_rounds in (0, 1)
         )
         before, after = (
-            min(each["error"] for each in trial.fit(X[few], y[few]).scores_) for trial in trials
+            min(each["error"] for each in trial.fit(X[first], y[first]).scores_) for trial in trials
         )
         is_promising = after < (1.0 - constants.WEIGHTS_TRIAL) * before
         return metric.fit(X, y) if is_promising else None
@@ -256,8 +256,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             "class_weight": None,
             "probability": False,
         }
-        known = self.get_params(deep=False)
-        return clone(self).set_params(**{k: v for k, v in options.items() if k in known})
+        parameters = self.get_params(deep=False)
+        return clone(self).set_params(**{k: v for k, v in options.items() if k in parameters})
 
     @property
     @abstractmethod

@@ -240,14 +240,14 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         seconds_left: float | None,
     ) -> tuple[KernelSVC | DCSVC, str]:
         """The model for n rows, and why."""
-        values = n * max(result.support_fraction * n, 1.0)
+        n_values = n * max(result.support_fraction * n, 1.0)
         # A model of a cluster takes a fraction of what the search expects of all rows.
         seconds = result.seconds_per_square * n * n
         in_time = seconds_left is None or seconds <= seconds_left
         k = max(1, round(n / constants.CLUSTER_ROWS))
-        if k == 1 or (values <= constants.MAX_VALUES and in_time):
+        if k == 1 or (n_values <= constants.MAX_VALUES and in_time):
             model = self._exact(result, max_time=seconds_left)
-            return model, f"exact model: about {values:.2g} kernel values"
+            return model, f"exact model: about {n_values:.2g} kernel values"
         options = self._exact(result, max_time=seconds_left).get_params(deep=False)
         shared = ("C", "gamma", "kernel", "class_weight", "max_time")
         chosen = {name: options[name] for name in shared}
@@ -271,16 +271,16 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         values, held_out = [], []
         for half in range(2):
             first, second = np.array_split(order, 2)
-            training, rest = (first, second) if half == 0 else (second, first)
-            rest = rest[: constants.CALIBRATION_ROWS]
+            training, validation = (first, second) if half == 0 else (second, first)
+            validation = validation[: constants.CALIBRATION_ROWS]
             if len(np.unique(index[training])) < k:
                 raise ValueError(TOO_FEW_ROWS)
             left = deadline.fraction(2 - half).seconds_left()
             model = clone(self.best_estimator_).set_params(max_time=left)
             of_rows = None if weight is None else weight[training]
             model.fit(Z[training], index[training], of_rows)
-            values.append(model.decision_function(Z[rest]).reshape(len(rest), -1))
-            held_out.append(rest)
+            values.append(model.decision_function(Z[validation]).reshape(len(validation), -1))
+            held_out.append(validation)
             if n > FEW_ROWS:
                 break
         rows, decisions = np.concatenate(held_out), np.concatenate(values)
@@ -434,15 +434,15 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         C = result.C / task.scale_of_c
         errors = np.zeros(len(tubes))
         rung = divided(task.order(rng), constants.SECOND_VALUES, task.steps)
-        for training, rest in rung.pairs:
-            gram, steps = rows.gram(training, rest), rung.steps * len(training)
+        for training, validation in rung.pairs:
+            gram, steps = rows.gram(training, validation), rung.steps * len(training)
             expected = result.seconds_per_square * len(training) ** 2 * len(tubes)
             left = deadline.seconds_left()
             if left is not None and expected > left:
                 return tubes[1]
             try:
                 losses = task.losses(
-                    gram, result.gamma, [C], training, rest, steps, deadline, narrower
+                    gram, result.gamma, [C], training, validation, steps, deadline, narrower
                 ).losses
             except OutOfTime:
                 return tubes[1]
@@ -471,6 +471,6 @@ def _unfitted_regression(
 ) -> tuple[KernelSVR, str]:
     """The exact model for n rows, and why."""
     limit = int(constants.FINAL_WORK / n)
-    values = n * max(support_fraction * n, 1.0)
+    n_values = n * max(support_fraction * n, 1.0)
     model = KernelSVR(**options, max_iter=limit, max_time=seconds_left)
-    return model, f"exact model: about {values:.2g} kernel values, at most {limit:.2g} steps"
+    return model, f"exact model: about {n_values:.2g} kernel values, at most {limit:.2g} steps"

@@ -137,5 +137,6 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
     ) -> tuple[np.ndarray, int]:
         """Left singular vectors of a block, and its numerical rank."""
         block = kernel.block(rows, kernel.points(columns))
-        vectors, values, _ = scipy.linalg.svd(block, full_matrices=False)
-        return vectors, int(np.sum(values > max(block.shape) * values[0] * self.rank_tol))
+        vectors, singular_values, _ = scipy.linalg.svd(block, full_matrices=False)
+        least = max(block.shape) * singular_values[0] * self.rank_tol
+        return vectors, int(np.sum(singular_values > least))

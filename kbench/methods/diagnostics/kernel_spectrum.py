@@ -98,14 +98,14 @@ class KernelSpectrum(TwoClassDiagnostic):
             n = len(problem.Y)
             K = problem.kernel.block(np.arange(n))
         with trace.phase("spectrum"):
-            values = np.abs(scipy.linalg.eigvalsh(K))
+            singular_values = np.abs(scipy.linalg.eigvalsh(K))
         with trace.phase("cluster"):
             _, labels = sampled_kmeans(problem.X, self.n_clusters, rng.permutation(n), max_iter=100)
             order = np.argsort(labels, kind="stable")
         with trace.phase("machine"):
             model = exact_svc(**self._model_parameters()).fit(problem.X, y)
         self._take_over(model)
-        self.singular_values_, self.order_ = np.sort(values)[::-1], order
+        self.singular_values_, self.order_ = np.sort(singular_values)[::-1], order
         self.heat_map_ = _cell_means(K, self.resolution)
         self.clustered_heat_map_ = _cell_means(K[np.ix_(order, order)], self.resolution)
         for value in self.singular_values_:

@@ -137,14 +137,14 @@ class SolvesPairs(ExactSVC):
         sizes = np.bincount(data.labels, minlength=len(self.classes_))
         X = None if isinstance(data.kernel, Precomputed | WholeRowsKernel) else data.X
         if self._takes_pairs:
-            points = [int(sizes[a] + sizes[b]) for a, b in self._pairs]
+            n_points = [int(sizes[a] + sizes[b]) for a, b in self._pairs]
         else:
-            points = [len(data.labels)] * (1 if len(self.classes_) == 2 else len(self.classes_))
+            n_points = [len(data.labels)] * (1 if len(self.classes_) == 2 else len(self.classes_))
         # Smaller problems fit if the largest does: mostly one decision for all.
-        if is_small(max(points), X, self.cache_size):
-            return list(range(len(points)))
-        fits = {size: is_small(size, X, self.cache_size) for size in set(points)}
-        return [p for p, size in enumerate(points) if fits[size]]
+        if is_small(max(n_points), X, self.cache_size):
+            return list(range(len(n_points)))
+        fits = {size: is_small(size, X, self.cache_size) for size in set(n_points)}
+        return [p for p, size in enumerate(n_points) if fits[size]]
 
     def _solve_small(
         self,

@@ -45,8 +45,8 @@ def least_seconds(line: Line) -> float | None:
     seconds = [
         measured(row, "fit_s") if row["status"] == "ok" else least_fit_s(row) for row in line.rows
     ]
-    known = [value for value in seconds if value is not None]
-    return math.fsum(known) / len(known) if len(known) == len(seconds) else None
+    numbers = [value for value in seconds if value is not None]
+    return math.fsum(numbers) / len(numbers) if len(numbers) == len(seconds) else None
 
 
 def column(row: Row, name: str) -> float | None:

@@ -257,14 +257,14 @@ def _digits(value: float, limit: float) -> str:
 
 def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
     """The worst answer, or the per cent of answers that keep `case`; None without answers."""
-    known = [figures for figures in answers if figures is not None]
-    if not known or claim.holds is None:
+    intervals = [figures for figures in answers if figures is not None]
+    if not intervals or claim.holds is None:
         return None
     if claim.case is not None:
-        kept = [claim.case.kept_by(figures) for figures in known]
-        n, within, outside = len(known), kept.count(True), kept.count(False)
+        keeps = [claim.case.kept_by(figures) for figures in intervals]
+        n, within, outside = len(intervals), keeps.count(True), keeps.count(False)
         return 100.0 * within / n, 100.0 * (n - outside) / n
-    return combined(known, claim.holds.worst)
+    return combined(intervals, claim.holds.worst)
 
 
 def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:

@@ -59,11 +59,11 @@ class Selector:
 
     def __and__(self, other: "Selector") -> "Selector":
         """Both selectors as one; if both set a name, the value of `other` is used."""
-        both: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for name in (attribute.name for attribute in fields(self)):
             a, b = getattr(self, name), getattr(other, name)
-            both[name] = {**a, **b} if isinstance(a, Mapping) else b or a
-        return Selector(**both)
+            attributes[name] = {**a, **b} if isinstance(a, Mapping) else b or a
+        return Selector(**attributes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -285,8 +285,8 @@ def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
 
 def _ends(sets: Sequence[Comparison], size: str) -> list[str]:
     """The smallest and the largest known size as texts, or the only one; empty without sizes."""
-    known = sorted({value for table in sets if (value := getattr(table.problem, size)) is not None})
-    return list(dict.fromkeys(f"{end:,}" for end in (*known[:1], *known[-1:])))
+    sizes = sorted({value for table in sets if (value := getattr(table.problem, size)) is not None})
+    return list(dict.fromkeys(f"{end:,}" for end in (*sizes[:1], *sizes[-1:])))
 
 
 def _with_size(problem: LearningTask) -> str:
@@ -345,10 +345,10 @@ def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
 
 def _up_to_chance(scores: Sequence[float], comparison: Comparison) -> list[float]:
     """The scores, where accuracies within `CHANCE_ROWS` test rows of the best are set to it."""
-    top, n = _best_score(comparison, scores), comparison.problem.n_test
+    best, n = _best_score(comparison, scores), comparison.problem.n_test
     if comparison.score.column != "accuracy" or not n:
         return list(scores)
-    return [top if abs(top - score) * n < CHANCE_ROWS else score for score in scores]
+    return [best if abs(best - score) * n < CHANCE_ROWS else score for score in scores]
 
 
 def _distances(scores: Sequence[float], top: float) -> list[float]:
