@@ -89,8 +89,8 @@ def check_word(text: str, before: str, after: str) -> None:
     before, after : the words beside it, or "".
     """
     if text.endswith(",") and (not after or "=" in after):
-        name = "; the character is called comma" * text.endswith((".delimiter=,", ".decimal=,"))
-        raise ConfigError(f"{text}: a value is missing after the last comma{name}")
+        hint = "; the character is called comma" * text.endswith((".delimiter=,", ".decimal=,"))
+        raise ConfigError(f"{text}: a value is missing after the last comma{hint}")
     key, equals, value = text.partition("=")
     name = key.lstrip("+~")
     if not equals and not text.startswith("~"):

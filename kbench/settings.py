@@ -155,8 +155,8 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
             raise ConfigError(f"{key} is {match[1]!r}, should be true or false") from None
         if isinstance(getattr(Settings(), key, None), list):
             value = composed[key]
-            names = value if isinstance(value, str) else "NAME"
-            raise ConfigError(f"{key} is {value!r}, should be a list: {key}=[{names}]") from None
+            content = value if isinstance(value, str) else "NAME"
+            raise ConfigError(f"{key} is {value!r}, should be a list: {key}=[{content}]") from None
         raise ConfigError(f"{key}: {one_line(str(error).split(chr(10))[0])}") from None
     assert isinstance(typed, Settings)
     for name in ("wall_s", "cpu_s", "memory_mb", "setup_s", "threads"):

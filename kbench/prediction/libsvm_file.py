@@ -99,9 +99,9 @@ def _header(peer: Any, kind: str) -> Iterator[str]:
     kernel, parameters = LIBSVM_KERNELS[peer.kernel]
     yield f"svm_type {kind}"
     yield f"kernel_type {kernel}"
-    values = {"degree": peer.degree, "gamma": peer._gamma, "coef0": peer.coef0}
+    settings = {"degree": peer.degree, "gamma": peer._gamma, "coef0": peer.coef0}
     for name in parameters:
-        yield f"{name} {_number(values[name])}"
+        yield f"{name} {_number(settings[name])}"
     classes = getattr(peer, "classes_", None) if kind in ("c_svc", "nu_svc") else None
     yield f"nr_class {2 if classes is None else len(classes)}"
     yield f"total_sv {len(peer.support_)}"

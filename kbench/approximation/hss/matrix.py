@@ -330,9 +330,9 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
 
     def _agrees(self, other: "HSSMatrix", names: tuple[str, ...]) -> bool:
         """Whether another matrix has the same values in effect of these parameters."""
-        values = self.get_params(deep=False) | self._settings()
-        other_values = other.get_params(deep=False) | other._settings()
-        return all(values[name] == other_values[name] for name in names)
+        parameters = self.get_params(deep=False) | self._settings()
+        other_parameters = other.get_params(deep=False) | other._settings()
+        return all(parameters[name] == other_parameters[name] for name in names)
 
     @staticmethod
     def _check_tables(n: int, like: "HSSMatrix | None", neighbours: np.ndarray | None) -> None:

@@ -290,11 +290,11 @@ class TensorSketchBlocks(SeededFeatures):
             philox.uniforms(self._key, factor, block, buckets)
             philox.uniforms(self._key, _SIGNS + factor, block, signs)
             bucket_index = np.minimum((buckets * D).astype(np.intp), D - 1)
-            values = np.where(signs < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
-            values[-1] *= np.sqrt(self.coef0 / self.gamma)
+            weight = np.where(signs < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
+            weight[-1] *= np.sqrt(self.coef0 / self.gamma)
             shape = (d, D)
             parts.append(
-                sp.csr_array((values.astype(np.float32), (np.arange(d), bucket_index)), shape=shape)
+                sp.csr_array((weight.astype(np.float32), (np.arange(d), bucket_index)), shape=shape)
             )
         return sp.csr_array(sp.hstack(parts))
 

@@ -127,39 +127,39 @@ class FinalFit:
         too_many_steps = 0 <= limit < factor * self.task.steps * len(self.y)
         return too_many_steps or (left is not None and 2.0 * self._expected > left)
 
-    def _affordable(self, rest: np.ndarray) -> int:
+    def _affordable(self, training: np.ndarray) -> int:
         """How many of some rows can be fitted in the time that is left, at least one of a class."""
-        left, n = self.deadline.seconds_left(), len(rest)
+        left, n = self.deadline.seconds_left(), len(training)
         if left is None or 2.0 * self._expected <= left:
             return n
         m = _FALLBACK_ROWS
         if np.isfinite(self._expected):
             m = math.isqrt(int(left / self.result.seconds_per_square))
-        return min(max(m, 2, len(self.task.representatives(rest))), n)
+        return min(max(m, 2, len(self.task.representatives(training))), n)
 
-    def _fallbacks(self, rest: np.ndarray, held_out: np.ndarray) -> dict[str, Any]:
+    def _fallbacks(self, training: np.ndarray, held_out: np.ndarray) -> dict[str, Any]:
         """Fitted models that may take the place of one that was stopped, by what they are.
 
         A tiny C gives the constant of least loss: the function tends to 0 with C, and only the
         intercept is left. All coefficients are at their bounds after a step for each two rows.
         """
-        rows = np.union1d(rest[:_CONSTANT_ROWS], self.task.representatives(rest))
+        rows = np.union1d(training[:_CONSTANT_ROWS], self.task.representatives(training))
         fallbacks = {"constant of least loss": self._fit(self.exact(C=_VANISHING_C), rows)}
         if self.deadline.seconds_left() is None or np.isfinite(self._expected):
-            fallbacks["exact model of fewer rows"] = self._searched(held_out, rest)
+            fallbacks["exact model of fewer rows"] = self._searched(held_out, training)
         return fallbacks
 
-    def _searched(self, held_out: np.ndarray, rest: np.ndarray) -> Any:
+    def _searched(self, held_out: np.ndarray, training: np.ndarray) -> Any:
         """The model of the chosen point for as few rows as can be solved, in half of the time.
 
         With a deadline those are the rows of the search; without one they are as many as leave
         each row `UNSOLVED_STEPS` times the steps of the search.
         """
-        left, needed = self.deadline.seconds_left(), self.task.representatives(rest)
+        left, needed = self.deadline.seconds_left(), self.task.representatives(training)
         steps = constants.UNSOLVED_STEPS * self.task.steps
-        rows = rest[:_FALLBACK_ROWS]
+        rows = training[:_FALLBACK_ROWS]
         if left is None:
-            rows = rest[: math.isqrt(int(constants.FINAL_WORK / steps))]
+            rows = training[: math.isqrt(int(constants.FINAL_WORK / steps))]
         elif self.result.training is not None:
             rows = np.setdiff1d(self.result.training, held_out)
         rows = np.union1d(rows, needed)

@@ -65,8 +65,8 @@ def smoother_by_larger_models(
         error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
         solved = model.converged_
         trace(validation_error=error, gamma=gamma, C=C, n_rows=len(training))
-        values = (rung, "holdout", len(training), gamma, C, error, len(held_out), solved)
-        for column, value in zip(result.columns.values(), values, strict=True):
+        line = (rung, "holdout", len(training), gamma, C, error, len(held_out), solved)
+        for column, value in zip(result.columns.values(), line, strict=True):
             column.append(value)
         return not solved, error, len(model.support_) / len(training)
 

@@ -461,9 +461,9 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""
         X = self._rows_to_predict(X)
-        values = self.best_estimator_.predict(X)
+        scaled = self.best_estimator_.predict(X)
         # Models of kbench 0.1 were fitted to targets as they are.
-        return getattr(self, "target_scale_", 1.0) * values + getattr(self, "target_mean_", 0.0)
+        return getattr(self, "target_scale_", 1.0) * scaled + getattr(self, "target_mean_", 0.0)
 
 
 def _unfitted_regression(

@@ -11,12 +11,12 @@ def checked_numbers(
 ) -> np.ndarray:
     """One number or a list of numbers as (k,) float64; a ValueError if one number is not valid."""
     try:
-        values = np.asarray(parameter, np.float64)
+        numbers = np.asarray(parameter, np.float64)
     except (TypeError, ValueError):  # a mapping, or texts
-        values = np.empty(0)
-    if values.ndim > 1 or not values.size or not is_valid(values).all():
+        numbers = np.empty(0)
+    if numbers.ndim > 1 or not numbers.size or not is_valid(numbers).all():
         raise ValueError(f"{name} must be {requirement}, got {parameter!r}")
-    return np.atleast_1d(values)
+    return np.atleast_1d(numbers)
 
 
 def limit(estimator: Any, reason: str) -> str:

@@ -62,8 +62,8 @@ def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
     The choice does not depend on the order, repetition or weights of the rows, nor on their unit if
     that is a power of two.
     """
-    values = X.data if sp.issparse(X) else X
-    exponent = math.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1]
+    entries = X.data if sp.issparse(X) else X
+    exponent = math.frexp(max(entries.max(initial=0.0), -entries.min(initial=0.0)))[1]
     order = np.unique(row_keys(X, exponent)[candidates], return_index=True)[1]
     return candidates[order[:ALPHA_ROWS]]
 

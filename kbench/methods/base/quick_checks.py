@@ -26,8 +26,8 @@ class QuickChecks(BaseEstimator):
         """scikit-learn's check of parameters, once for equal parameters."""
         attributes = vars(self)
         try:
-            values = [attributes[name] for name in type(self).__init__.__code__.co_varnames[1:]]
-            key = (type(self), *((type(value), value) for value in values))
+            parameters = [attributes[name] for name in type(self).__init__.__code__.co_varnames[1:]]
+            key = (type(self), *((type(value), value) for value in parameters))
             if key in _passed:
                 return
         except (KeyError, TypeError):

@@ -401,8 +401,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         return_std takes O(n^3 / 3) time and n^2 float64 numbers for each different alpha, which
         are not kept, and O(n^2) time for each row, in float64.
         """
-        values = super().predict(X)
-        return (values, self._posterior_std(X)) if return_std else values
+        predictions = super().predict(X)
+        return (predictions, self._posterior_std(X)) if return_std else predictions
 
     def _posterior_std(self, X: Any) -> np.ndarray:
         if self.kernel == "precomputed" or rows_in_chunks(X) is not None:

@@ -64,9 +64,9 @@ def fitted_peer(
             f"{name}.to_sklearn: gamma is an array of widths, {peer.__name__} has one; fit to rows "
             "whose columns are scaled (`gamma` in the documentation), with gamma=1.0"
         )
-    values, accepted = model.get_params(deep=False), inspect.signature(peer).parameters
+    params, accepted = model.get_params(deep=False), inspect.signature(peer).parameters
     # kbench calibrates probabilities in another way, and scikit-learn deprecates the parameter.
-    parameters = {key: values[key] for key in accepted if key in values and key != "probability"}
+    parameters = {key: params[key] for key in accepted if key in params and key != "probability"}
     if isinstance(parameters.get("C"), str):
         parameters["C"] = model.C_  # the choice of "loo"
     estimator = peer(**parameters)
@@ -75,7 +75,7 @@ def fitted_peer(
     if sparse:
         support, coef = sp.csr_matrix(support, dtype=np.float64), _with_zeros(coef)
     else:
-        support, coef = (np.ascontiguousarray(values, np.float64) for values in (support, coef))
+        support, coef = (np.ascontiguousarray(array, np.float64) for array in (support, coef))
     intercept = np.asarray(model.intercept_, np.float64)
     n_iter = np.atleast_1d(model.n_iter_).astype(np.int32)
     if n_support is None:

@@ -202,15 +202,15 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
-            values: list[float] = self._checked_C(self.C_).tolist()
+            Cs: list[float] = self._checked_C(self.C_).tolist()
             bounds = targets.C.reshape(len(targets.Y), -1)
         best = 0
-        if len(values) > 1:
+        if len(Cs) > 1:
             with trace.phase("validate"):
                 self.validation_scores_ = self._validate(targets.X, targets.Y, bounds, deadline)
             # Ties go to the smallest bound.
-            best = int(np.lexsort((np.array(values), -self.validation_scores_))[0])
-            for C, score in zip(values, self.validation_scores_, strict=True):
+            best = int(np.lexsort((np.array(Cs), -self.validation_scores_))[0])
+            for C, score in zip(Cs, self.validation_scores_, strict=True):
                 trace(C=C, validation_accuracy=score)
         compressed, solution = self._solve(targets.X, targets.Y, bounds, deadline, trace)
         matrix = compressed.matrix
@@ -219,8 +219,8 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
             machine = hss_model(matrix, coef, self.predict_with)
         self._machine = machine.function
         self._intercepts, self._chosen = solution.intercept, best
-        self.path_ = "C", values
-        self.C_ = values[best]
+        self.path_ = "C", Cs
+        self.C_ = Cs[best]
         self.model_bytes_, self.n_parameters_ = machine.nbytes, machine.n_parameters
         coef = solution.coef[:, best]
         self.support_ = np.flatnonzero(coef.any(axis=1))

@@ -273,11 +273,11 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
-        values = self._machine(X)
+        predictions = self._machine(X)
         intercept = getattr(self, "intercept_", None)
-        values = values if intercept is None else values + intercept
-        values = values if self.dual_coef_.ndim == 2 else values[:, 0]
-        return (values, self._posterior_std(X, values)) if return_std else values
+        predictions = predictions if intercept is None else predictions + intercept
+        predictions = predictions if self.dual_coef_.ndim == 2 else predictions[:, 0]
+        return (predictions, self._posterior_std(X, predictions)) if return_std else predictions
 
     def _posterior_std(self, X: Any, values: np.ndarray) -> np.ndarray:
         """Deviations at validated rows X, the same for all targets, in the shape of `values`."""
@@ -291,9 +291,9 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         order = compressed.matrix.tree_.permutation
 
         def variance(ordered: np.ndarray) -> np.ndarray:
-            values = np.empty_like(ordered)
-            values[order] = ordered
-            return np.einsum("ij,ij->j", values, factor.solve(values))
+            columns = np.empty_like(ordered)
+            columns[order] = ordered
+            return np.einsum("ij,ij->j", columns, factor.solve(columns))
 
         std = posterior_std(compressed.matrix.ordered_kernel_.astype(np.float64), X, variance)
         return std if values.ndim == 1 else np.broadcast_to(std[:, None], values.shape).copy()

@@ -52,8 +52,8 @@ class Tuned:
         search = self.search
         words = " ".join(f"{name}={self.params[name]}" for name in used)
         lines = [f"{self.path}: {words}{_score_text(search)}"]
-        new = source_sha256(estimator)
-        if search.get("source_sha256", new) != new:
+        source = source_sha256(estimator)
+        if search.get("source_sha256", source) != source:
             lines.append(
                 f"warning: {self.path}: the method's source has changed since it was tuned"
             )
@@ -64,8 +64,8 @@ class Tuned:
                 f"leave the file out with {NONE}"
             )
         if search.get("variant", variant) != variant:
-            old, new = (form or "the plain form" for form in (search["variant"], variant))
-            lines.append(f"warning: {self.path}: tuned on {old} of the data set, used on {new}")
+            before, now = (form or "the plain form" for form in (search["variant"], variant))
+            lines.append(f"warning: {self.path}: tuned on {before} of the data set, used on {now}")
         return lines
 
 

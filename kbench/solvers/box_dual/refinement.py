@@ -143,23 +143,23 @@ def _correct(
 
     Residuals of `is_exact` points are updated from `exact_beta` to the current coefficients.
     """
-    old = np.flatnonzero(is_exact)
+    exact_points = np.flatnonzero(is_exact)
     moved = np.flatnonzero(it.beta != exact_beta)
-    if len(old) and len(moved):
+    if len(exact_points) and len(moved):
         change = (it.beta - exact_beta)[moved]
-        it.residual[old] -= exact.product(moved, change, rows=old)
+        it.residual[exact_points] -= exact.product(moved, change, rows=exact_points)
     exact_beta[:] = it.beta
-    new = np.flatnonzero(band & ~is_exact)
-    if not len(new):
+    new_points = np.flatnonzero(band & ~is_exact)
+    if not len(new_points):
         return 0.0, 0.0
     support = np.flatnonzero(it.beta)
-    value = it.z[new]
+    value = it.z[new_points]
     if len(support):
-        value = value - exact.product(support, it.beta[support], rows=new)
-    correction = np.abs(value - it.residual[new])
-    it.residual[new] = value
-    is_exact[new] = True
-    return float((correction / relative_width[new]).max()), float(correction.mean())
+        value = value - exact.product(support, it.beta[support], rows=new_points)
+    correction = np.abs(value - it.residual[new_points])
+    it.residual[new_points] = value
+    is_exact[new_points] = True
+    return float((correction / relative_width[new_points]).max()), float(correction.mean())
 
 
 def _near_bounds(it: Iterate, first: float, width: np.ndarray) -> np.ndarray:

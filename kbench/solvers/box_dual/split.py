@@ -142,8 +142,8 @@ def _gaps(X: np.ndarray, width: float) -> list[_Gaps]:
     """Return the features that have gaps of at least `width`, with these gaps."""
     result = []
     for j in np.flatnonzero(X.max(axis=0) - X.min(axis=0) >= width):
-        values = np.sort(X[:, j])
-        wide = _Gaps(int(j), values[:-1], np.diff(values)).at_least(width)
+        sorted_column = np.sort(X[:, j])
+        wide = _Gaps(int(j), sorted_column[:-1], np.diff(sorted_column)).at_least(width)
         if len(wide.width):
             result.append(wide)
     return result

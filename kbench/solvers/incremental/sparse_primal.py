@@ -242,9 +242,9 @@ class _Solver:
         total = np.zeros((self.size, self.size))
         for start in range(0, len(I), _BATCH):
             batch = I[start : start + _BATCH]
-            values = self.rows[: self.size, batch].astype(np.float64)
-            values *= np.sqrt(self.C[batch])
-            total += matmul(values, values.T)
+            weighted_rows = self.rows[: self.size, batch].astype(np.float64)
+            weighted_rows *= np.sqrt(self.C[batch])
+            total += matmul(weighted_rows, weighted_rows.T)
         return total
 
     def step(self, direction: np.ndarray) -> float:

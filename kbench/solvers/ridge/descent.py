@@ -62,10 +62,10 @@ class Descent(Steps):
         return gradient
 
     def _gradient(self, kernel: KernelMatrix, block: np.ndarray, z: np.ndarray) -> np.ndarray:
-        values = kernel.product(self._all_rows, z, rows=block)
-        values += self.alpha * z[block]
-        values -= self.B[block]
-        return values
+        gradient = kernel.product(self._all_rows, z, rows=block)
+        gradient += self.alpha * z[block]
+        gradient -= self.B[block]
+        return gradient
 
     def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
         """Return the estimate if its blocks cover a pass, else None."""
@@ -112,9 +112,9 @@ class Descent(Steps):
         if self._result is None:
             size = min(len(x), MEASURED_ROWS)
             rows = np.sort(self.rng.choice(len(x), size, replace=False))
-            values = self._exact.product(self._all_rows, x, rows=rows)
+            products = self._exact.product(self._all_rows, x, rows=rows)
             norm = np.linalg.norm(self.B[rows], axis=0)
-            error = np.linalg.norm(values + self.alpha * x[rows] - self.B[rows], axis=0)
+            error = np.linalg.norm(products + self.alpha * x[rows] - self.B[rows], axis=0)
             residual = error / np.where(norm == 0.0, 1.0, norm)
             reason = self._limit
             if size < len(x) and reason == "max_iter" and residual.max() <= self._tol:
@@ -124,8 +124,8 @@ class Descent(Steps):
             if size == len(x) and residual.max() <= self._tol:
                 self._result = residual, "tol"
             else:
-                penalty = self.alpha * np.einsum("ij,ij->j", x[rows], values)
-                x = x * best_multiple(self.B[rows], values, penalty)
+                penalty = self.alpha * np.einsum("ij,ij->j", x[rows], products)
+                x = x * best_multiple(self.B[rows], products, penalty)
                 self._result = residual, reason
         residual, reason = self._result
         self._show(x, residual)
