@@ -222,7 +222,7 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     gram : (m, m) float64 kernel matrix
     labels : (m,) ints
         First labels.
-    max_iter : int
+    max_iter : int. Set by hand.
 
     Returns
     -------

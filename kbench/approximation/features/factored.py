@@ -308,7 +308,7 @@ class FactoredKernel(KernelApproximation):
         The directions are the `rank` leading ones among the eigenvectors of all the blocks
         W_s L_ss W_s'; the inverse is exact if `rank` is their total number. It costs
         O(n k^2 + rank^3 + rank k sum k_s) to make, and O(n k + rank^2) to apply, which is about as
-        much as a product with G.
+        much as a product with G. The default of `rank` is set by hand.
         """
         frames, lifts, eigenvalues = zip(*map(self._frame, range(len(self.bases))), strict=True)
         spans = _spans([len(values) for values in eigenvalues])

@@ -80,7 +80,7 @@ def chunked_generator(
     part : {"train", "test"}
         Rows of different parts are independent.
     seed, noise
-        Seed of the function and of the rows, and noise of the labels.
+        Seed of the function and of the rows, and noise of the labels, set by hand.
     **options
         `memory_mb` and `scratch` of `ChunkedRows`.
     """

@@ -45,7 +45,7 @@ def chunks(
         into memory.
     format : {"libsvm", "csv", "parquet", "npy"}
     rows : int
-        Rows per chunk; the last chunk may be smaller.
+        Rows per chunk; the last chunk may be smaller. Set by hand.
     n_features : int, optional libsvm: number of columns and largest index allowed. If it is None,
         the files are read twice.
     columns : mapping, optional

@@ -35,7 +35,7 @@ class RidgeDescent(KernelRidgeEstimator):
     tol : float, default=1e-4
         Largest relative residual of (K + alpha I) C = Y, by float64 kernel values. Set by hand.
     max_iter : int
-        Largest number of steps.
+        Largest number of steps. Set by hand.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between steps.
     fit_intercept : bool, default=False

@@ -46,8 +46,8 @@ def shrinking_descent(
     kernel : KernelMatrix of n points
     y : (n,) array of -1 and +1
     C : (n,) array, > 0
-    tol : Violation at which to stop, by e in the precision of the kernel
-    cache_mb : Memory for kernel rows, MiB
+    tol : Violation at which to stop, by e in the precision of the kernel; LIBSVM's default
+    cache_mb : Memory for kernel rows, MiB; scikit-learn's default
     shrink_every : Steps between two shrinkings, at most n; 0 never shrinks
     trace : Receives alpha, objective and `candidates` : (n,) bool at each shrinking and at the end.
         Candidates are the active points and the support vectors; at the end, the support vectors

@@ -121,7 +121,7 @@ def solve_linear_dual(
         Bound on max PG - min PG, as in LIBLINEAR, whose default is 0.1.
     max_iter : int
         Largest number of passes over all points. A pass counts as the fraction of points that it
-        visits, at least 1/100.
+        visits, at least 1/100. The default is that of scikit-learn's `LinearSVC`.
     max_time : float, optional
         Seconds; no further pass begins afterwards.
     trace : Trace, optional

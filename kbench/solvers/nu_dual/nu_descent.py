@@ -102,7 +102,7 @@ def solve_nu_dual(
     norm : t. If one of the bounds of each point is 0, the upper bounds must sum to t / 2 at least,
         and so must the lower ones; |b|_1 = t. Otherwise |b|_1 <= t.
     start : Where steps with all points have come to; default: none has been taken
-    tol : Violation to reach, in units of e
+    tol : Violation to reach, in units of e; LIBSVM's default
     cache_mb : MiB that kernel values may take
     max_iter : Limit on steps; -1 means no limit
     max_time : Limit in seconds, checked between working sets

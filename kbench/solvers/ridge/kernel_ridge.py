@@ -61,7 +61,7 @@ def solve_kernel_ridge(
     precondition : callable, optional
         As in `solve_cg`; None is the Cholesky factorisation.
     tol : float
-        On ||Y - (K + alpha I) C|| / ||Y|| for each target.
+        On ||Y - (K + alpha I) C|| / ||Y|| for each target. With `max_iter`, set by hand.
     max_iter : int
     max_time : float, optional
         Seconds. A factorisation that is expected to take longer is replaced by a low-rank

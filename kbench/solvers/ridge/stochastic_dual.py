@@ -57,10 +57,10 @@ def solve_stochastic_dual(
     alpha : > 0; lambda of the paper
     batch_size : b, at most n
     step_size : beta n, which does not depend on n. None chooses it.
-    momentum : rho
+    momentum : rho; the default is the paper's
     averaging : r; None is min(1, 100 / max_iter).
     max_iter, rng, and tol, max_time, trace, predictor
-        As in `Descent`; max_iter is T, and the residual belongs to abar.
+        As in `Descent`; max_iter is T, set by hand, and the residual belongs to abar.
 
     A step takes b n kernel values and O(n m); memory is O(n m).
     """
