@@ -125,7 +125,7 @@ class LearnedMetric(MapsRows):
     gradient_rows : int, default=2500
         Rows at which gradients are taken. Like the other numbers of rows and rounds, set by hand.
     validation_fraction : float, default=0.2
-        Fraction of the rows that is held out, at most 4,000 rows.
+        Fraction of the rows that is held out, at most 4,000 rows. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

@@ -34,7 +34,7 @@ class KernelNuSVR(HasPeer, DualRegression):
     Parameters
     ----------
     nu : float, default=0.5
-        In (0, 1].
+        In (0, 1]. The default is scikit-learn's.
     C : float, default=1.0
         Upper bound of |b_i|, multiplied by the weight of the row.
     kernel, gamma, degree, coef0

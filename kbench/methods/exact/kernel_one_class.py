@@ -36,7 +36,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     tol : float, default=1e-3
         Violation at which to stop, in units of f, for weights of mean 1.
     nu : float, default=0.5
-        In (0, 1].
+        In (0, 1]. The default is scikit-learn's.
     shrinking : bool, default=True
     cache_size : float, default=1000.0
     verbose : bool, default=False

@@ -75,7 +75,7 @@ class ExactRidge(KernelRidgeEstimator):
     dtype : {"float32", "float64"}, default="float32"
         Precision of the factorisation, or of the approximation.
     memory_mb : float, default=8192.0
-        Largest size in MiB of the factorisation or approximation, which is checked beforehand.
+        Largest size in MiB of factorisation or approximation, checked beforehand. Set by hand.
     fit_intercept : bool, default=False
         Whether to subtract the mean of the targets before the fit and to add it to the estimates.
         A ridge model has no intercept by definition: f tends to 0 away from the rows.

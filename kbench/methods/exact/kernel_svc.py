@@ -57,7 +57,7 @@ class KernelSVC(LinearInChunks):
         Violation of the dual's optimality at which to stop, LIBSVM's criterion for float64 kernel
         values.
     cache_size : float, default=1000.0
-        MiB for kernel values, at most; memory is taken as it is needed.
+        MiB for kernel values, at most; memory is taken as it is needed. Set by hand.
     class_weight : dict, "balanced" or None, default=None
     verbose : bool, default=False
         Whether `fit` prints a line on its result.

@@ -33,7 +33,7 @@ class KernelSVR(HasPeer, DualRegression):
     tol : float, default=1e-3
         Violation at which to stop, in units of y.
     epsilon : float, default=0.1
-        Half the width of the tube in which errors cost nothing.
+        Half the width of the tube in which errors cost nothing. The default is scikit-learn's.
     shrinking : bool, default=True
     cache_size : float, default=1000.0
     verbose : bool, default=False

@@ -70,8 +70,8 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
     polish_tol : float, default=1e-3
         `tol` of the exact solver, as in `KernelSVC`.
     validation_fraction : float, default=0.2
-        Fraction of the rows, stratified by class, that are held out to choose among several C.
-        The final model is fitted to all rows.
+        Fraction of the rows, stratified by class, that are held out to choose among several C. The
+        final model is fitted to all rows. Set by hand.
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed" evaluates the decision function through the tree (`HSSMatrix.machine`).
     class_weight, probability

@@ -52,7 +52,7 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
     max_iter : int, default=50
     tol : float, default=0.01
         Primal residual at which iterations stop; multiplied by the largest C times weight if that
-        is below 1.
+        is below 1. Set by hand, as `max_iter` is; the authors' driver has 0.1 and 5.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between blocks.
     halved : bool, default=True

@@ -64,10 +64,10 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     nu : float, default=0.0
         Regularisation nu/2 ||f||^2.
     step_size : float, default=1.0
-        First step size gamma_0. Passes from the sixth on may have other steps, see `fit`.
+        First step size gamma_0, set by hand. Passes from the sixth on may have others, see `fit`.
     step_decay : float, default=1e-4
         gamma_t = step_size / (1 + step_decay t): 1 gives the theta/t of the theory with theta =
-        step_size, 0 a constant step.
+        step_size, 0 a constant step. Set by hand.
     preconditioned : bool, default=True
         Multiply gradients by the inverse Gram matrix of the features of the block on the batch.
     ridge : float, default=1e-4
