@@ -61,8 +61,9 @@ def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.
     m = len(K)
     # A ridge below the rounding of float32 is lost in a factor of float32.
     dtype = np.dtype(np.float64 if alpha < m * np.finfo(np.float32).eps else np.float32)
-    # Column-major, as LAPACK wants it, without moving the entries.
-    G: np.ndarray = K.astype(dtype).T
+    # The triangle that `errors_by_ridge` reads: a float32 matrix is not symmetric to the last bit,
+    # which a small ridge tells apart.
+    G: np.ndarray = np.array(K, dtype, order="F")
     G[np.diag_indices_from(G)] += alpha
     try:
         factor, _ = scipy.linalg.cho_factor(G, lower=True, overwrite_a=True, check_finite=False)

@@ -233,7 +233,6 @@ OF_TOOLS = [
         ([*RUN, "on_error=maybe"], "on_error is 'maybe', should be one of"),
         ([*RUN, "metrics=[a b]"], "metrics names 'a b', should be names of scores"),
         ([*RUN, "parallel.backend=spark"], "parallel.backend is 'spark', should be one of"),
-        ([*RUN, "method.C=${method.gama}"], "stands for the value of another key, and none fits"),
         (["method=svc", "dataset=iris", "dataset.path=a.csv"], "without dataset=NAME"),
         (SVR, "by its targets; dataset.task=regression sets another"),
         ([*RUN, "dataset.split.folds=3", "dataset.split.n_train=5"], "takes the place of n_train"),

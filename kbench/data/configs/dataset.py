@@ -7,7 +7,7 @@ of the data set. `dataset.variants.<variant>.<key>=...` changes a key of a varia
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.data.configs.keys import KEYS, USES
@@ -326,12 +326,13 @@ def rows_of_split(n: int, split: Mapping[str, Any]) -> tuple[int, int]:
     return n_train, n_test
 
 
-def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+def splits(config: Mapping[str, Any], typed: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The keys of `split` for each of the runs that `split.repeats` and `split.folds` ask for.
 
     Repeat r, counted from 0, has the seed `split.seed` + r and equals a run with this seed alone.
 
     config : The config of a data set with its variant applied; it need not be checked
+    typed : Keys of the command line. Folds take the place of sizes that the config alone has.
 
     Returns one empty dictionary if `split` asks for a single split.
 
@@ -350,7 +351,12 @@ def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     seeds = [(split.get("seed") or 0) + r for r in range(split.get("repeats") or 1)]
     if folds is None:
         return [{"repeats": None, "seed": seed} for seed in seeds]
-    replacements = dict.fromkeys(("repeats", "test_fraction", "n_train", "n_test"))
+    sizes = ("test_fraction", "n_train", "n_test")
+    if ignored := [name for name in sizes if split.get(name) and f"dataset.split.{name}" in typed]:
+        raise ConfigError(
+            f"dataset.split.folds takes the place of {' and '.join(ignored)}; set one or the other"
+        )
+    replacements = dict.fromkeys(("repeats", *sizes))
     fold_numbers = range(1, folds + 1) if fold is None else [fold]
     return [{**replacements, "seed": seed, "fold": k} for seed in seeds for k in fold_numbers]
 

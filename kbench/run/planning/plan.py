@@ -158,7 +158,8 @@ def make_plan(
                     f"dataset.split is {split!r}, should be set key by key, as in "
                     "dataset.split.test_fraction=0.2"
                 )
-            divisions = splits(_requested_config(config["dataset"], words))
+            typed = [word.partition("=")[0].lstrip("+~") for word in words]
+            divisions = splits(_requested_config(config["dataset"], words), typed)
             if len(divisions) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
                 raise ConfigError(
                     f"dataset.split asks for {len(divisions)} splits, parameters are chosen on the "

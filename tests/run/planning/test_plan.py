@@ -404,10 +404,15 @@ def test_folds_are_runs_whose_commands_repeat_them():
     assert len(configs) == 4, "methods and seeds have the same splits"
 
 
-def test_folds_replace_the_sizes_of_a_split_whatever_the_file_says():
+@pytest.mark.parametrize("size", ["n_train=99", "n_test=9", "test_fraction=0.5"])
+def test_folds_replace_the_sizes_of_a_config_and_refuse_those_of_the_command_line(size):
     asked = ["method=svc", "dataset.split.folds=3", "dataset.split.fold=2"]
-    with_sizes = keys(*asked, "dataset.split.n_train=99", "dataset.split.n_test=9")
-    assert keys(*asked, "dataset.split.test_fraction=0.5") == with_sizes == keys(*asked)
+    (run,) = plan(*asked).runs
+    assert plan("method=svc").runs[0].dataset_config["split"]["test_fraction"]
+    assert run.dataset_config["split"]["test_fraction"] is None
+    name = size.partition("=")[0]
+    with pytest.raises(ConfigError, match=rf"folds takes the place of {name}; set one"):
+        plan(*asked, f"dataset.split.{size}")
 
 
 def points(*words, names=("C", "gamma")):
