@@ -91,9 +91,10 @@ _FREE_OF_SET = 1.5
 _STORED_AFTER = 16
 # In a regression, whose minima over all free points need no stored matrix, that of m points is
 # stored once working sets have taken this number of nanoseconds times m^2. At once, kin40k with
-# C = 10 takes 1.6 times as long, cadata with C = 100 2.2 times and 14 problems 1.26 times in the
-# geometric mean; after half the time, 1.04 times (`scripts/bench_small.py --regression`).
-_STORED_NS = 12.0
+# C = 10 takes 1.6 times as long, cadata with C = 100 2.2 times and 14 problems 1.21 times in the
+# geometric mean; with twice the number they take .96 times as long, seven lines of everyday data
+# 1.08 times (`scripts/bench_small.py --regression`, `scripts/bench_everyday.py`).
+_STORED_NS = 6.0
 
 
 class BlockDescent:
