@@ -58,6 +58,9 @@ _FARTHEST = 1e16
 # Rows and columns of a block of values between sparse points, 8 MiB in float32. Set by hand.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
+# Roundings of a value in units of half an eps: of f, of the sum for each feature, and of features for
+# their length. The first two are set by hand, the third follows from the slopes of f.
+_OF_FUNCTION, _OF_SUM, _OF_FEATURES = 5.0, 0.4, 2.0
 # Bound on the error of float32 values between sparse rows; beyond it float64 is used. Set by hand.
 _SPARSE_ERROR = 1e-5
 
@@ -170,7 +173,7 @@ class DistanceKernel(Kernel):
         # if the rounding of features is less than that of their sum, as `entry_error` bounds both.
         p = len(layout.features)
         longest = (p * (self._scale * layout.spread) ** self.power) ** (1.0 / self.power)
-        return self if 2.0 * longest <= 0.4 * p else self.bind(X)
+        return self if _OF_FEATURES * longest <= _OF_SUM * p else self.bind(X)
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         if sp.issparse(X):
@@ -394,10 +397,11 @@ class DistanceKernel(Kernel):
             assert self.layout.lattice is not None
             return 8.0 * eps + self.layout.lattice.entry_error(np.dtype(np.float32), self._scale)
         # Features are rounded once, by eps |z|; the slope of u -> f(-u^power), and u times the
-        # slope, are below 1. The terms for f and the sum over features are set by hand.
+        # slope, are below 1.
         features = A.features.astype(np.float64)
         norm = np.max((np.abs(features) ** self.power).sum(axis=0), initial=0.0)
-        return eps * (5.0 + 0.4 * len(features) + 2.0 * float(norm) ** (1.0 / self.power))
+        length = float(norm) ** (1.0 / self.power)
+        return eps * (_OF_FUNCTION + _OF_SUM * len(features) + _OF_FEATURES * length)
 
     def nanoseconds(self, A: Any) -> float:
         if isinstance(A, BytePoints):

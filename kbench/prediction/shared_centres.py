@@ -61,15 +61,11 @@ class GaussianCentres:
         Z = _dense(Z).astype(np.float64, copy=False)
         self._mean = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
         self._scale = math.sqrt(2.0 * gamma)
-        A = (Z - self._mean) * self._scale
-        h = 0.5 * squared_norms(A)
-        largest = float(h.max(initial=0.0))
-        if largest > NEAR**2:
+        A, h = self._scaled(Z)
+        if h.max(initial=0.0) > NEAR**2:
             self._mean = origin_of(Z, self._mean)
-            A = (Z - self._mean) * self._scale
-            h = 0.5 * squared_norms(A)
-            largest = float(h.max())
-        rounding = float(np.finfo(np.float32).eps) * (1.0 + largest) * norm
+            A, h = self._scaled(Z)
+        rounding = float(np.finfo(np.float32).eps) * (1.0 + float(h.max(initial=0.0))) * norm
         exact = len(Z) <= FEW_CENTRES or rounding > error
         self._Z = np.ascontiguousarray(A, np.float64 if exact else np.float32)
         self._h = h.astype(self._Z.dtype)
@@ -81,9 +77,13 @@ class GaussianCentres:
     def __len__(self) -> int:
         return len(self._h)
 
+    def _scaled(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Dense rows A whose kernel is exp(-||a - b||^2 / 2), and half their squared norms h."""
+        A = (X - self._mean) * self._scale
+        return A, 0.5 * squared_norms(A)
+
     def values(self, X: Any) -> np.ndarray:
-        A = (_dense(X) - self._mean) * self._scale
-        h = 0.5 * np.einsum("ij,ij->i", A, A)
+        A, h = self._scaled(_dense(X))
         out = matmul(A.astype(self._Z.dtype, copy=False), self._Z.T)
         out -= self._h
         out -= h[:, None].astype(out.dtype)

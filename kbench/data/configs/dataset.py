@@ -242,10 +242,8 @@ def _check_together(config: Mapping[str, Any]) -> None:
     n = facts.get("n") or (facts.get("n_train") or 0) + (facts.get("n_test") or 0)
     if n and split.get("kind", "given") != "given" and not target.get("negative"):
         rows_of_split(n, split)
-    if split.get("folds") and (split.get("n_train") or split.get("n_test")):
-        raise ConfigError(
-            "dataset.split.folds takes the place of n_train and n_test; set one or the other"
-        )
+    if split.get("folds"):
+        _refuse_beside_folds(split, ("n_train", "n_test"))
     if split.get("stratified") and task == "regression":
         raise ConfigError("dataset.split.stratified is for classes, dataset.task is regression")
     has_labels = [bool(target.get(name)) for name in ("positive", "negative")]
@@ -352,13 +350,18 @@ def splits(config: Mapping[str, Any], typed: Sequence[str] = ()) -> list[dict[st
     if folds is None:
         return [{"repeats": None, "seed": seed} for seed in seeds]
     sizes = ("test_fraction", "n_train", "n_test")
-    if ignored := [name for name in sizes if split.get(name) and f"dataset.split.{name}" in typed]:
-        raise ConfigError(
-            f"dataset.split.folds takes the place of {' and '.join(ignored)}; set one or the other"
-        )
+    _refuse_beside_folds(split, [name for name in sizes if f"dataset.split.{name}" in typed])
     replacements = dict.fromkeys(("repeats", *sizes))
     fold_numbers = range(1, folds + 1) if fold is None else [fold]
     return [{**replacements, "seed": seed, "fold": k} for seed in seeds for k in fold_numbers]
+
+
+def _refuse_beside_folds(split: Mapping[str, Any], sizes: Sequence[str]) -> None:
+    """Refuse sizes of a split that its folds would ignore."""
+    if ignored := [name for name in sizes if split.get(name)]:
+        raise ConfigError(
+            f"dataset.split.folds takes the place of {' and '.join(ignored)}; set one or the other"
+        )
 
 
 def _check_of_format(config: Mapping[str, Any]) -> None:
