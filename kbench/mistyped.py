@@ -82,6 +82,11 @@ def with_hyphens(word: str) -> str:
     return "-" * (1 + (word[0] == "—")) + word.lstrip("–—−")
 
 
+def key_of(word: str) -> str:
+    """The key of a word of the command line: `method.C` of `+method.C=1`."""
+    return word.partition("=")[0].lstrip("+~")
+
+
 def check_word(text: str, before: str, after: str) -> None:
     """Refuse a word of a command that Hydra would misread, or would answer with Hydra's help.
 

@@ -19,6 +19,7 @@ from typing import Any
 from kbench.commands.arguments import flags, read, results_folder, truth
 from kbench.config import composer, interpolates
 from kbench.errors import ConfigError
+from kbench.mistyped import key_of
 from kbench.settings import Limits
 
 # Keys of a data set that a row's command may not set: addresses of downloads and generators, and
@@ -91,7 +92,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         words.append(f"++method.{name}={hydra_value(value)}")
     ignored = []
     for word in command_words:
-        key = word.partition("=")[0].lstrip("+~")
+        key = key_of(word)
         group, _, subkey = key.partition(".")
         if group in ("method", "dataset", "seed", "tuned") and (not subkey or group == "method"):
             continue

@@ -22,6 +22,7 @@ from typing import Any
 from kbench.commands.arguments import read, truth
 from kbench.config import composer, require_option
 from kbench.errors import ConfigError, counted
+from kbench.mistyped import key_of
 
 # Keys of a data set whose values come with the model.
 _TRAINING_KEYS = (
@@ -41,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
 
     overrides = [w for w in argv if w.startswith(("dataset=", "dataset.", "+dataset.", "~dataset"))]
     for word in overrides:
-        key = word.lstrip("+~").partition("=")[0]
+        key = key_of(word)
         if key.startswith(_TRAINING_KEYS):
             raise ConfigError(
                 f"{key} belongs to the training; kbench predict takes it from the model"

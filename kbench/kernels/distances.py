@@ -58,8 +58,8 @@ _FARTHEST = 1e16
 # Rows and columns of a block of values between sparse points, 8 MiB in float32. Set by hand.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
-# Roundings of a value in units of half an eps: of f, of the sum for each feature, and of features for
-# their length. The first two are set by hand, the third follows from the slopes of f.
+# Roundings of a value in units of half an eps: of f, of the sum for each feature, and of the
+# features for their length. The first two are set by hand, the third follows from the slopes of f.
 _OF_FUNCTION, _OF_SUM, _OF_FEATURES = 5.0, 0.4, 2.0
 # Bound on the error of float32 values between sparse rows; beyond it float64 is used. Set by hand.
 _SPARSE_ERROR = 1e-5

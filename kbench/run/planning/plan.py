@@ -16,7 +16,7 @@ from typing import Any
 
 from kbench.config import Composer, flatten, hides, hydra_value
 from kbench.errors import ConfigError, DataError, DataNotFoundError
-from kbench.mistyped import GROUPS, nearest
+from kbench.mistyped import GROUPS, key_of, nearest
 from kbench.run.planning.command import KEPT_LIMITS, Command, canonical
 from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
@@ -158,8 +158,8 @@ def make_plan(
                     f"dataset.split is {split!r}, should be set key by key, as in "
                     "dataset.split.test_fraction=0.2"
                 )
-            typed = [word.partition("=")[0].lstrip("+~") for word in words]
-            divisions = splits(_requested_config(config["dataset"], words), typed)
+            requested = _requested_config(config["dataset"], words)
+            divisions = splits(requested, [key_of(word) for word in words])
             if len(divisions) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
                 raise ConfigError(
                     f"dataset.split asks for {len(divisions)} splits, parameters are chosen on the "
@@ -408,7 +408,7 @@ def _requested_config(config: dict[str, Any], overrides: list[str]) -> dict[str,
 
     requested = with_variant(config)
     for text in overrides:
-        path = text.partition("=")[0].lstrip("+~").split(".")
+        path = key_of(text).split(".")
         if path[0] == "dataset" and len(path) > 1 and path[1] not in ("variant", "variants"):
             *groups, last = path[1:]
             source, target = config, requested

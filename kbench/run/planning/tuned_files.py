@@ -16,7 +16,7 @@ from typing import Any
 
 from kbench.config import hydra_value, options, read_yaml, require_option, unquoted
 from kbench.errors import ConfigError
-from kbench.mistyped import nearest
+from kbench.mistyped import key_of, nearest
 from kbench.run.planning import registry
 from kbench.run.planning.source import source_sha256
 
@@ -97,7 +97,7 @@ def tuned_by(suffix: str | None, method: str, dataset: str, overrides: Sequence[
 
     Raises ConfigError: the set has no files.
     """
-    if suffix is None or any(_is_tuned(text) for text in overrides):
+    if suffix is None or any(key_of(text) == "tuned" for text in overrides):
         return []
     files = options("tuned")
     name = tuned_name(method, dataset, suffix)
@@ -119,14 +119,10 @@ def tuned_of_own_file(method: str, path: Any, overrides: Sequence[str]) -> list[
     from kbench.data.configs.own_file import own_name
 
     files = options("tuned")
-    if not path or not files or any(_is_tuned(text) for text in overrides):
+    if not path or not files or any(key_of(text) == "tuned" for text in overrides):
         return []
     name = tuned_name(method, own_name(str(path)), None)
     return [f"tuned={hydra_value(name)}" if name in files else NONE]
-
-
-def _is_tuned(text: str) -> bool:
-    return text.lstrip("+~").partition("=")[0] == "tuned"
 
 
 def find_tuned(method: str, dataset: str, overrides: Sequence[str]) -> Tuned | None:
@@ -135,7 +131,7 @@ def find_tuned(method: str, dataset: str, overrides: Sequence[str]) -> Tuned | N
     Raises ConfigError: the overrides name a tuned file that does not exist, or the file is not a
     mapping.
     """
-    tuned_words = [text for text in overrides if _is_tuned(text)]
+    tuned_words = [text for text in overrides if key_of(text) == "tuned"]
     if not tuned_words:
         path = options("tuned").get(f"{method}-{dataset}")
     elif tuned_words[-1].startswith("~") or tuned_words[-1] == NONE:
