@@ -105,6 +105,13 @@ class TunedBoosting(BaseEstimator):
     }
 
     def _search(self, model: Any, scoring: Any, X: Any, y: np.ndarray, trace: Trace) -> None:
+        """Choose parameters by a held-out error, and fit `model` with them to all rows.
+
+        model : New estimator of scikit-learn, whose parameters are set
+        scoring : scikit-learn's; the negative of the held-out error
+        X : (n, d)
+        y : (n,). Class numbers or real targets.
+        """
         if len(X) < 2:
             raise ValueError(f"n_samples={len(X)} leaves no row to learn from; 2 are needed")
         rng = check_random_state(self.random_state)
@@ -117,30 +124,35 @@ class TunedBoosting(BaseEstimator):
             "error_score": "raise",
         }
         smallest = min(max(len(X) // _SETTINGS, _MIN_ROWS), len(X))
+        # Expected rows of the rarest class among the `smallest` rows.
         rarest = np.bincount(y).min() * smallest / len(X) if is_classifier(self) else np.inf
-        stops = bool(rarest >= _RAREST)
-        model.set_params(random_state=seed, early_stopping=stops)
-        default_trees = self.max_iter if stops else min(_DEFAULT_TREES, self.max_iter)
-        trees_drawn = {} if stops else {"max_iter": [min(k, self.max_iter) for k in _TREES]}
+        stops_itself = bool(rarest >= _RAREST)
+        model.set_params(random_state=seed, early_stopping=stops_itself)
+        default_trees = self.max_iter if stops_itself else min(_DEFAULT_TREES, self.max_iter)
+        trees_drawn = {} if stops_itself else {"max_iter": [min(k, self.max_iter) for k in _TREES]}
 
-        def seconds_left(spent: float) -> float:
+        def seconds_after(seconds: float) -> float:
+            """What is left of the budget after work of so many seconds; inf without a budget."""
             left = deadline.seconds_left()
-            return np.inf if left is None else left - spent
+            return np.inf if left is None else left - seconds
 
         with trace.phase("search"):
             model.set_params(max_iter=min(_FIRST_TREES, self.max_iter))
             begin = time.perf_counter()
             first = cross_validate(model, X, y, **options)
-            trees = _FIRST_TREES * seconds_left(0.0) / (time.perf_counter() - begin) / _FITS
+            # Trees of each of `_FITS` fits, if a tree takes as long as one of the first trees did.
+            trees = _FIRST_TREES * seconds_after(0.0) / (time.perf_counter() - begin) / _FITS
             if trees > _FIRST_TREES:
                 model.set_params(max_iter=int(min(trees, default_trees)))
                 first = cross_validate(model, X, y, **options)
-            whole = float(first["fit_time"][0])
+            fit_seconds = float(first["fit_time"][0])
             attempts: list[tuple[float, dict[str, Any]]] = [(-float(first["test_score"][0]), {})]
             trace(validation_error=attempts[0][0])
-            bracket = 3.0 * whole
+            # All settings on a ninth of the rows, three on a third and one on all take about three
+            # fits. Two more come after the last bracket.
+            bracket_seconds = 3.0 * fit_seconds
             for _ in range(self.n_brackets):
-                if seconds_left(bracket + 2.0 * whole) < 0.0:
+                if seconds_after(bracket_seconds + 2.0 * fit_seconds) < 0.0:
                     break
                 begin = time.perf_counter()
                 search = HalvingRandomSearchCV(
@@ -152,15 +164,16 @@ class TunedBoosting(BaseEstimator):
                     random_state=int(rng.randint(2**31)),
                     **options,
                 ).fit(X, y)
-                bracket = time.perf_counter() - begin
-                whole = max(whole, float(search.cv_results_["mean_fit_time"][search.best_index_]))
+                bracket_seconds = time.perf_counter() - begin
+                fit_time = search.cv_results_["mean_fit_time"][search.best_index_]
+                fit_seconds = max(fit_seconds, float(fit_time))
                 attempts.append((-float(search.best_score_), search.best_params_))
                 trace(validation_error=attempts[-1][0])
             self.cv_error_, best = min(attempts, key=lambda attempt: attempt[0])
             self.n_candidates_ = 1 + _SETTINGS * (len(attempts) - 1)
         with trace.phase("fit"):
             model.set_params(**best)
-            if stops:  # a tenth of the rows decides the number of trees for all rows
+            if stops_itself:  # a tenth of the rows decides the number of trees for all rows
                 model.set_params(early_stopping=False, max_iter=clone(model).fit(X, y).n_iter_)
             self.best_params_ = {**best, "max_iter": model.max_iter}
             self.best_estimator_ = model.fit(X, y)
