@@ -134,7 +134,7 @@ def _hint_for(word: str, first: str) -> str:
 def _tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import FORMATS, SETTINGS, make_report
 
-    printed = _printed(values, (*FORMATS, "mlflow"))
+    output = _output_options(values, (*FORMATS, "mlflow"))
     text = make_report(
         folder,
         metric=values.get("metric"),
@@ -142,37 +142,38 @@ def _tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         settings=whole("settings", values.get("settings", str(SETTINGS))),
         trials=_flag(values, "trials"),
         **_choice(values),
-        **printed,
+        **output,
     )
-    return _deliver(text, printed)
+    return _deliver(text, output)
 
 
 def _compare(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import COMPARE_FORMATS, make_comparison
 
-    printed = _printed(values, COMPARE_FORMATS)
+    output = _output_options(values, COMPARE_FORMATS)
     text = make_comparison(
         folder,
         metric=values.get("metric"),
         trials=_flag(values, "trials"),
         **_choice(values),
-        **printed,
+        **output,
     )
-    return _deliver(text, printed)
+    return _deliver(text, output)
 
 
 def _plugin(word: str, plugin: "Plugin", folder: "ResultsFolder", values: Mapping[str, str]) -> int:
-    printed = _printed(values, plugin.formats, f"{word}.html")
+    output = _output_options(values, plugin.formats, f"{word}.html")
     reference = _flag(values, "reference", "true")
-    text = plugin.make(folder, tables=names(values.get("table")), reference=reference, **printed)
-    return _deliver(text, printed)
+    text = plugin.make(folder, tables=names(values.get("table")), reference=reference, **output)
+    return _deliver(text, output)
 
 
 def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
+    """`kbench report ranking`; a key that the user leaves out restricts no data set."""
     from kbench.report import COMPARE_FORMATS, make_ranking
     from kbench.run.results.metrics import METRICS
 
-    printed = _printed(values, COMPARE_FORMATS)
+    output = _output_options(values, COMPARE_FORMATS)
     task = values.get("task")
     sizes = {key: whole(key, values[key]) for key in ("n", "d", "classes") if key in values}
     text = make_ranking(
@@ -182,9 +183,9 @@ def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         d=sizes.get("d"),
         classes=sizes.get("classes"),
         reference=_flag(values, "reference", "true"),
-        **printed,
+        **output,
     )
-    return _deliver(text, printed)
+    return _deliver(text, output)
 
 
 def _plot(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
@@ -230,10 +231,13 @@ def _choice(values: Mapping[str, str]) -> dict[str, Any]:
     return {**options, "reference": _flag(values, "reference")}
 
 
-def _printed(
+def _output_options(
     values: Mapping[str, str], formats: Iterable[str], page: str = "report.html"
 ) -> dict[str, Any]:
-    """Format, file and colours of a report; a page goes to the file `page` by default."""
+    """Arguments of a report that say how and where it is written: `format`, `out` and `colour`.
+
+    `out` is None for standard output; a page goes to the file `page` by default.
+    """
     from kbench.report.text.terminal import takes_colour
 
     format = one_of("format", values.get("format") or _format_of(values.get("out")), formats)
@@ -256,11 +260,12 @@ def _format_of(out: str | None) -> str:
     return format
 
 
-def _deliver(text: str, printed: Mapping[str, Any]) -> int:
-    if printed["out"] is None:
+def _deliver(text: str, output: Mapping[str, Any]) -> int:
+    """Print the report, or the name of the file to which it has been written."""
+    if output["out"] is None:
         sys.stdout.write(text)
     else:
-        print(printed["out"])
+        print(output["out"])
     return 0
 
 
