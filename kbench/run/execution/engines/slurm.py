@@ -382,7 +382,11 @@ def _states(command: str, jobs: Iterable[str]) -> tuple[bool, dict[str, tuple[st
 
 
 def _output(command: Sequence[str]) -> tuple[bool, str]:
-    """Whether a command of SLURM answered, and its output."""
+    """Whether a command of SLURM answered, and its standard output.
+
+    A query about jobs that SLURM no longer knows fails with "Invalid job id". That is an answer:
+    these jobs are gone. Any other failure says nothing about them.
+    """
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_ANSWER_S, check=False

@@ -93,7 +93,8 @@ class _Job:
         self._sweep, self._terms, self._began = sweep, terms, time.monotonic()
         self._own = sweep / f"job-{job_id}"
         self._where = f"job {job_id} on {platform.node()}"
-        self._over: EngineReport | None = None
+        # What SLURM's warning means for the run; None without one, also after SIGTERM alone.
+        self._warning: EngineReport | None = None
         self._ended, self._warned = threading.Event(), threading.Event()
 
     def do_runs(self, *, signals: bool) -> None:
@@ -130,7 +131,13 @@ class _Job:
         return spent_s < BEGIN_S and (terms.needed_s is None or left_s > terms.needed_s)
 
     def _run(self, path: Path) -> EngineReport | None:
-        """The report of a run; None if SLURM ends the job, whose state then gives the reason."""
+        """Do the run of a file, and report it; None if only the state of the job gives the reason.
+
+        A run that SLURM ends, not the user, is lost and started again after a preemption, and
+        finished with the status "timeout" at the time limit. After SIGTERM there is no report
+        (None): SLURM cancels the job or starts it anew. If the run was killed and no signal comes
+        within `_SIGNAL_S`, the memory that it took decides between "memory" and "crashed".
+        """
         try:
             call: Call = pickle.loads(path.read_bytes())
             outcome = run_guarded(call, self._stopped)
@@ -144,9 +151,9 @@ class _Job:
         by_user = (self._sweep / "stop").exists()
         if (killed or outcome.status == "interrupted") and self._warned.is_set() and not by_user:
             (self._own / ".failed").touch()
-            if self._over is None or self._over.again:
-                return self._over
-            outcome.status, outcome.message = self._over.status, self._over.why
+            if self._warning is None or self._warning.again:
+                return self._warning
+            outcome.status, outcome.message = self._warning.status, self._warning.why
         elif killed and (outcome.peak_bytes or 0) > _NEAR_LIMIT * self._terms.mem_gb * 2**30:
             outcome.status, outcome.message = "memory", self._terms.out_of_memory(self._where)
         return EngineReport(Stage.FINISHED, outcome=outcome)
@@ -160,7 +167,7 @@ class _Job:
         terms, spent_s = self._terms, time.monotonic() - self._began
         preempted = spent_s < _EARLY * (60 * terms.timeout_min - terms.signal_s)
         why = f"preempted by SLURM: {self._where}" if preempted else terms.timed_out(self._where)
-        self._over = EngineReport(
+        self._warning = EngineReport(
             Stage.LOST, why, status="crashed" if preempted else "timeout", again=preempted
         )
         self._warned.set()
