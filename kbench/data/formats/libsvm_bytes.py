@@ -103,7 +103,11 @@ def _number(text, at):
     """Read [+-] digits [. digits] [e [+-] digits], a hexadecimal number or `nan` from `at`.
 
     Returns the value, the position after it, and whether it is _EXACT (equal to Python's float),
-    _ROUNDED or _MALFORMED.
+    _ROUNDED or _MALFORMED. `text` has to end in a line feed, at which every loop stops.
+
+    The value is a mantissa times a power of ten. Both are exact in float64, and their product or
+    quotient is rounded once, if the text has at most 15 digits and the exponent of ten is within
+    +-22. An int64 holds 18 digits; of longer numbers the first 18 significant ones count.
     """
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:
@@ -164,7 +168,7 @@ def _number(text, at):
             value *= _POWERS[exponent]
         elif exponent >= -308:
             value /= _POWERS[-exponent]
-        elif exponent >= -616:
+        elif exponent >= -616:  # 2 x 308: two powers of ten that float64 holds
             value = value / _POWERS[308] / _POWERS[-exponent - 308]
         else:
             value = np.float64(0.0)
@@ -210,10 +214,17 @@ def fill(
 ):
     """Fill the arrays; returns numbers of rows and values, the largest index and an error position.
 
-    `lowest` and `limit` are the smallest and the largest index allowed; `missing` and
-    `missing_target` say whether a value and a label may be `nan`. The error position is the start
-    of the first wrong token, or -1. `label_at` holds -1, or the position of a label that Python's
-    float has to read exactly. `text` has to end in a line feed, at which the loops stop.
+    text : (bytes,) uint8. It has to end in a line feed, at which the loops stop.
+    start : position of the first line
+    lowest, limit : smallest and largest index allowed
+    missing, missing_target : whether a value and a label may be `nan`
+    labels, label_at, groups : (line ends,). `label_at` gets -1, or the position of a label that
+        Python's float has to read exactly; `groups` is NO_GROUP before.
+    indptr : (line ends + 1,)
+    indices, values : (colons,). The entries of rows in CSR order, columns counted from 0.
+
+    The error position is the start of the first wrong token, or -1; the numbers and the arrays are
+    those of the text before it.
     """
     at = start
     row = 0
@@ -242,7 +253,7 @@ def fill(
         row += 1
 
         previous = np.int64(lowest - 1)
-        first = True
+        first = True  # only the first token after the label may be a `qid`
         while True:
             byte = text[at]
             while byte in (_SPACE, _TAB):
@@ -275,6 +286,7 @@ def fill(
                     if at > begin:
                         continue
                 return row, nnz, largest, begin
+            # An index of at most 18 digits has not overflowed int64.
             if text[at] != _COLON or at - begin > 18 or index <= previous or index > limit:
                 return row, nnz, largest, begin
             at += 1
