@@ -113,19 +113,24 @@ def _name_and_energy(line: str, where: str) -> tuple[str, float]:
 
 
 def _geometry(text: str, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Charges (atoms,) and positions (atoms, 3) of an xyz file: count, comment, lines of atoms."""
+    """Nuclear charges (atoms,) and positions (atoms, 3) in Angstrom of an xyz file.
+
+    text : First line the number of atoms, second a comment, then an element and three coordinates
+        on each line; lines after the last atom are ignored
+    where : The file, as errors name it
+    """
     lines = text.splitlines()
     count = lines[0].strip() if lines else ""
     if not re.fullmatch("[0-9]{1,3}", count) or not 1 <= int(count) <= ATOMS:
-        text_of_count = printable(count)
-        raise DataError(f"{where}:1: {text_of_count!r}, should be a number of atoms up to {ATOMS}")
+        shown = printable(count)
+        raise DataError(f"{where}:1: {shown!r}, should be a number of atoms up to {ATOMS}")
     atoms = lines[2 : 2 + int(count)]
     if len(atoms) < int(count):
         raise DataError(f"{where}:{len(lines)}: ends after {len(atoms)} of {count} atoms")
     charges, positions = [], []
     for number, line in enumerate(atoms, start=3):
         fields = line.split()
-        position = [finite_number(text) for text in fields[1:4]]
+        position = [finite_number(number_text) for number_text in fields[1:4]]
         if len(position) != 3 or fields[0] not in CHARGES or not np.isfinite(position).all():
             raise DataError(
                 f"{where}:{number}: {printable(line)!r}, should be an element of "
