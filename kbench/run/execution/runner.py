@@ -104,7 +104,12 @@ def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, di
 
 
 def _is_repeated(settings: Settings, row: dict[str, Any], run: Run) -> bool:
-    """Whether a run with this row is done again."""
+    """Whether a run with this row is done again.
+
+    It is if the row has no outcome, if it lacks a model or a score that the command asks for, or if
+    `rerun` says so: "all", "failed" (the status is not ok) or "changed" (the source files of the
+    estimator are not those of the row).
+    """
     if row["status"] in WITHOUT_OUTCOME or settings.rerun == "all":
         return True
     if settings.keep_model and _lacks_model(settings, row):
