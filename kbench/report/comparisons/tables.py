@@ -372,6 +372,11 @@ def _problems(rows: list[Row]) -> list[LearningTask]:
 
 
 def _lines(rows: list[Row], problem: LearningTask, score: Quantity) -> list[Line]:
+    """A line for each setting of each method, the best mean of `score` first, failures last.
+
+    rows : Rows of one problem on one machine. Of several rows of a setting, split and seed one is
+        taken (`_preference`).
+    """
     by_setting: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         by_setting[row["method"], sorted_parameters(row)].append(row)
@@ -410,6 +415,7 @@ def _sorted_text(params: str | None, seed: int | None) -> str:
 
 
 def _one_per_split_and_seed(rows: list[Row]) -> list[Row]:
+    """The newest ok row of each split and seed; if none is ok, as `Line.rows` says."""
     best: dict[Any, Row] = {}
     for row in sorted(rows, key=_preference):
         best[row.get(SPLIT), row["seed"]] = row

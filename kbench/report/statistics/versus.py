@@ -240,7 +240,14 @@ def sheets(comparison: Versus) -> list[Sheet]:
 
 
 def pair_records(pairs: Iterable[PairedScores]) -> list[dict[str, Any]]:
-    """One record for each pair of methods on each data set, without rounding."""
+    """One record for each pair of methods on each data set, without rounding.
+
+    The column `pairs` counts the values that both methods have, one for each seed and split;
+    without any, columns from `mean_a` on are None, except `outcome`. `estimate`, `low` and `high`
+    are a difference a - b or a ratio a / b, as `kind` says. With several splits the interval is
+    that of the corrected t test, else a bootstrap over seeds; only the test has `standard_error`
+    and `t`, which are of log ratios if `kind` is a ratio, and `p`.
+    """
     records = []
     for pair in pairs:
         record: dict[str, Any] = dict.fromkeys(PAIR_COLUMNS)

@@ -28,9 +28,10 @@ COMPARISON_COLUMNS += [f"{quantity.column}_spread" for quantity in SECONDS]
 
 
 def comparison_columns(comparisons: Iterable[Comparison]) -> list[str]:
-    """Columns of a CSV, with `n_splits` only if runs on several splits are averaged.
+    """Columns of the records of these comparisons in a CSV, in order.
 
-    Scores that commands have added to some of the rows come last.
+    `COMPARISON_COLUMNS` come first, then `n_splits` if runs on several splits are averaged, and at
+    last mean and deviation (`_sd`) of the scores that commands have added to some of the rows.
     """
     comparisons = list(comparisons)
     over_splits = any(comparison.problem.n_splits > 1 for comparison in comparisons)
