@@ -282,16 +282,22 @@ def _choose(
     near_answer: np.ndarray,
     goal: tuple[float, float],
 ) -> None:
-    """Set the answer, and the measurements of the candidate nearest to it.
+    """Set gamma and C of the result, and the measurements of the candidate nearest to them.
 
-    candidates, near_answer : Masks of observations
+    surface : Its minimum is the answer, a point (u, v): log2 of gamma in units of `rows.unit`, and
+        of C in units of `task.scale_of_c`
+    candidates : Mask of the observations whose measurements may describe the answer
+    near_answer : Mask of the observations near which the minimum is searched
+    goal : (t, local), for which rows the surface is minimised (`constants.LOCAL_GOAL`)
     """
     u, v = _minimum(surface, seen, near_answer, goal)
     distance = np.abs(seen.points[candidates, :2] - (u, v)).sum(axis=1)
     nearest = int(np.flatnonzero(candidates)[distance.argmin()])
     measured = seen.measured[nearest]
     if measured.solved:
-        # A bound that no coefficient comes near changes the solver's steps, not the solution.
+        # Lower C to `BOUND_MARGIN` times the largest coefficient of the nearest model: a bound that
+        # no coefficient comes near changes the solver's steps, not the solution. `largest` is a
+        # fraction of that model's C. Guard: 2^-20 keeps the logarithm finite if all are zero.
         margin = max(constants.BOUND_MARGIN * measured.largest, 2.0**-20)
         v = min(v, seen.points[nearest, 1] + math.log2(margin))
     result.gamma, result.C = float(rows.unit * 2.0**u), float(task.scale_of_c * 2.0**v)

@@ -249,7 +249,13 @@ _ADD_ROWS = Loop(_add_rows, _shared_add_rows)
 
 @njit(cache=True, nogil=True)
 def _gather(rows, slots, columns, places, others, out, start, stop):
-    """out[places[k], :] = rows[slots[k], columns], and mirrored to out[others, places[k]]."""
+    """Copy rows places[k], start <= k < stop, of K between q columns from s stored rows.
+
+    rows : (n_slots, capacity) stored rows; slots : (s,) those to read
+    columns : (q,) positions within a stored row
+    places : (s,) rows of out that are read; others : (q - s,) the other rows, which are not stored
+    out : (q, q). K is symmetric, so out[others, places[k]] is a copy of out[places[k], others].
+    """
     for k in range(start, stop):
         row, target = rows[slots[k]], out[places[k]]
         for j in range(columns.shape[0]):

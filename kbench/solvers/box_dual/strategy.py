@@ -50,7 +50,12 @@ class Strategy:
     options: SolverOptions
 
     def solver(self, iterate: Iterate) -> NestedSubsets:
-        """Return a solver of one problem, with a row cache where storing rows pays."""
+        """Return a solver of one problem, with a row cache where storing rows pays.
+
+        All points are active from the start without shrinking (or without the switch
+        `nested_subsets`), with few points, and if rows are stored at their first use and half of
+        all rows fit into the cache. Otherwise the active set S grows over nested subsets.
+        """
         kernel, options = iterate.kernel, self.options
         uses = min_uses(kernel) if options.recompute_rows else 1
         rows = RowCache(kernel, self.cache_mb, uses)

@@ -126,14 +126,18 @@ def train_tree(
     Parameters
     ----------
     rows : (b,) indices -> (b, d + 1) float32 rows with a last entry of 1
-    y, weights : (n,)
-    penalties : (v,)
+    y : (n,) of -1 and +1
+    weights : (n,). c, the weight of the loss of each row.
+    penalties : (v,). Penalty lambda of each vector.
+    depth : T
+    sigma : Factor of p'x within tanh
     schedule : {"pegasos", "adam"}
         "pegasos" is the rule of the implementation by the authors' group: step t = 1, 2, ...
         multiplies the vectors by t / (t + 1) and subtracts 1 / (lambda sqrt(t + 1)) times the
         gradient of the loss, without the factor s in the derivative by q. "adam" uses the gradient
         of the objective and the first step size `rate` (`kbench.solvers.stochastic.adam`).
-    deadline : No further step begins after it
+    max_iter, batch_size : Number of steps, and of rows drawn with replacement for each
+    deadline : No step but the first begins after it
     trace : Receives the objective of the batch whenever s is updated
 
     Returns
@@ -160,6 +164,7 @@ def train_tree(
         if t % _RENEWAL == 0:
             mean = np.abs(matmul(probe, A[2 * nodes :].T)).mean() if depth else 1.0
             growth = 2.0 ** (_DOUBLINGS * t / max_iter)
+            # Guard: 1e-12 keeps s finite if all products are 0.
             sharpness = float(_FIRST_ANGLE / max(float(mean), 1e-12) * growth)
         batch = rng.randint(n, size=batch_size)
         value, gradient = objective(
@@ -172,6 +177,7 @@ def train_tree(
 
 
 def _pegasos(A: np.ndarray, penalties: np.ndarray, nodes: int) -> Callable[..., None]:
+    """Return a function that changes A by step t = 0, 1, ...; it overwrites the gradient."""
     column = penalties[:, None].astype(np.float32)
 
     def step(t: int, gradient: np.ndarray, sharpness: float) -> None:
