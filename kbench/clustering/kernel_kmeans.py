@@ -257,7 +257,13 @@ def _nearest_mean(values, weights, starts, square, labels):
 
 
 def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """U K_nS : (k, m) float64, the mean kernel values of each cluster with the sampled points."""
+    """U K_nS : (k, m) float64, the mean kernel values of each cluster with the sampled points.
+
+    sample : (m,) indices
+    labels : (n,) ints 0 .. k-1, each with a point
+
+    O(n m d) time; memory of a block of kernel values.
+    """
     points = kernel.points(sample)
     counts = np.bincount(labels)
     sums = np.zeros((len(counts), len(sample)))

@@ -43,12 +43,16 @@ class Centroids:
         return self.means.nbytes + self._half_square.nbytes
 
     def assign(self, X: Any) -> np.ndarray:
-        """Nearest centroid of rows X : (u, d); (u,) ints. O(u k d) time, memory of a batch."""
+        """Nearest centroid of rows X : (u, d), dense or CSR; (u,) ints.
+
+        O(u k d) time; memory of the inner products of a batch of rows with all centroids.
+        """
         labels = np.empty(X.shape[0], np.intp)
         half_square = self._half_square.astype(np.result_type(X.dtype, self.means.dtype))
         batch = max(_MIN_BATCH, _BLOCK_VALUES // self.n_clusters)
         for start in range(0, len(labels), batch):
             rows = slice(start, start + batch)
+            # The nearest centroid m of x has the largest x'm - ||m||^2 / 2.
             closeness = matmul(X[rows], self.means.T)
             closeness -= half_square
             labels[rows] = np.argmax(closeness, axis=1)

@@ -137,9 +137,11 @@ class Kernel(ABC):
         """`evaluate` for so few points that a temporary array of the shape of `out` is cheap."""
 
     def accumulate(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
-        """Add k(A, B) @ coef to out : (a, m) float64; memory of one tile.
+        """Add k(A, B) @ coef to out : (a, m) float64, for prepared points A (a of them) and B (b).
 
         coef : (b, m) in the precision of the kernel values; sums over tiles are in float64
+
+        Time of a b kernel values and O(a b m); memory of one tile.
         """
         tile = np.empty(min(_TILE_ROWS, A.shape[0]) * min(_tile_columns(B), B.shape[0]), coef.dtype)
         for rows in _slices(A.shape[0], _TILE_ROWS):

@@ -19,11 +19,15 @@ NEAR = 32.0
 def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)) -> np.ndarray:
     """Return the mean, or the middle of the densest half of some rows if outliers moved the mean.
 
+    The choice is made for each column; (p,) float64. The densest half of a column is the shortest
+    interval that holds half of its values in the rows looked at.
+
     Differences from an origin far from most rows lose digits: one row of 1e10 among 1,000 moves the
     mean by 1e7, where float32 numbers are 1 apart.
 
     X : (n, d) array or CSR of floats, n > 0
     mean : (p,) float64, of `columns` of X; by default of all columns of an array
+    columns : The p columns that are looked at, by default all
 
     O(33 p) time and memory beside the mean.
     """
@@ -33,11 +37,12 @@ def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)
     values = (rows.toarray() if sp.issparse(rows) else rows).astype(np.float64)
     values.sort(axis=0)
     m = len(values)
+    # Width of the interval from each value to the one half of the rows further on.
     widths = values[m // 2 :] - values[: m - m // 2]
     start, j = widths.argmin(axis=0), np.arange(values.shape[1])
     middle = values[start + m // 4, j]
     width = widths[start, j].max(initial=0.0)
-    if width == 0.0 and m > 2:  # most values are equal
+    if width == 0.0 and m > 2:  # most values are equal: take the range without both extremes
         width = (values[-2] - values[1]).max(initial=0.0)
     if width == 0.0:
         return mean

@@ -43,7 +43,18 @@ Root: TypeAlias = np.ndarray | ColumnMap
 
 
 class Standardised:
-    """Mapped features with mean 0 and variance 1 on the training rows; constant ones become 0."""
+    """Mapped features with mean 0 and variance 1 on the training rows; constant ones become 0.
+
+    Parameters
+    ----------
+    columns : Maps rows (n, d) to rows (n, p)
+    X : (n, d) array or CSR. Training rows.
+
+    Attributes
+    ----------
+    mean : (p,) float64
+    deviation : (p,) float64. inf for constant features, which the division then makes 0.
+    """
 
     def __init__(self, columns: ColumnMap, X: Any) -> None:
         self.columns = columns

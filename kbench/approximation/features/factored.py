@@ -369,7 +369,10 @@ class FactoredKernel(KernelApproximation):
         return [_transposed_product(basis, Y[rows]) for basis, rows in self._blocks()]
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
-        """u = L W' coef for coef : (n, m); (r, m) float64. f = w'u for a new point's row w of W."""
+        """Return u = L W' coef for coef : (n, m); (r, m) float64. O(n k m + r^2 m) time.
+
+        The functions with these coefficients are f(x) = w'u, where w is the row of W at x.
+        """
         inner = np.vstack(self._products(coef))
         return inner if self.link is None else matmul(self.link.astype(inner.dtype), inner)
 

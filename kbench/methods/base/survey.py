@@ -118,6 +118,11 @@ class RealTargets:
         self._is_centred = False
 
     def add(self, block: Block) -> np.ndarray:
+        """As in `ChunkedTargets`; (b, ...) float64.
+
+        The sums are of differences from the mean of the first block: squares of targets far from 0
+        would leave few digits to the deviation.
+        """
         y = self._floats(block)
         if self._shape is None:
             self._shape = y.shape[1:]

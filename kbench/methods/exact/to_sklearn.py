@@ -30,7 +30,8 @@ class HasPeer:
         ------
         NotFittedError
         ValueError
-            The kernel is not "linear", "poly", "rbf", "sigmoid" or "precomputed", those of LIBSVM.
+            The kernel is not "linear", "poly", "rbf", "sigmoid" or "precomputed", those of LIBSVM,
+            or `gamma` is an array with a width of each feature.
         """
         import sklearn.svm  # imports scipy.stats, half a second
 
@@ -49,7 +50,7 @@ def fitted_peer(
     sign : Factor from public coefficients to the coefficients inside LIBSVM: -1 with two classes
 
     Raises NotFittedError.
-    Raises ValueError: the kernel is not one of LIBSVM's.
+    Raises ValueError: the kernel is not one of LIBSVM's, or `gamma` is an array.
     """
     check_is_fitted(model)
     name = type(model).__name__

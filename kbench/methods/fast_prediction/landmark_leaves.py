@@ -279,7 +279,13 @@ def _train_leaf(
     targets: list[np.ndarray],
     max_time: float | None,
 ) -> LeafResult:
-    """`LandmarkLeaves._train_leaf` in a worker process, to which no kernel matrix is sent."""
+    """Train one leaf by the method `_train_leaf` of `model`, as a task of joblib.
+
+    A worker process gets the rows X : (n, d) of the leaf, dense or CSR, and their targets, arrays
+    (n, ...). The kernel matrix is made here, so that it need not be sent.
+
+    max_time : seconds for the steps that can be interrupted
+    """
     dense = X.toarray() if sp.issparse(X) else X
     kernel = KernelMatrix(function, dense)
     rng = np.random.RandomState(seed)
