@@ -105,7 +105,7 @@ def test_chunks_have_the_number_of_clusters_of_rows_in_memory(monkeypatch, known
 
 
 def test_trained_leaves_of_chunks_follow_from_the_number_of_rows(monkeypatch):
-    monkeypatch.setattr(trained_leaves, "LEAF_ROWS", 60)
+    monkeypatch.setattr(trained_leaves, "MAX_MEAN_LEAF_ROWS", 60)
     X, y = rows_of_two_classes(600)
     model = DCPredTrainedClassifier(epochs=1, random_state=0)
     assert model.fit(ChunkedRows.of_arrays(X, y)).n_leaves_ == 10

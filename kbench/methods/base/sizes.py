@@ -1,30 +1,34 @@
-"""Default numbers of clusters, leaves and members, from the number of training rows."""
+"""Default numbers of clusters, leaves and ensemble members, from the number of training rows."""
 
-# Least average number of rows of a group. Models of 62 rows (64 groups of 4,000) are worse than a
-# linear model: on the first 4,000 rows of a9a and pendigits, early DC-SVM has 81.7 and 94.1 % with
-# 64 groups, 83.4 and 97.2 % with 8; a bagged model 78.0 and 82.5 % with 64, 82.8 and 92.3 % with 8;
-# LinearSVC 82.7 and 88.6 % (2,000 test rows). Set by hand.
+# Least mean number of rows of a default group. More rows cost training time; fewer cost accuracy,
+# and models of few rows may be worse than a linear model. On the first 4,000 rows of a9a and
+# pendigits (2,000 test rows), early DC-SVM has 83.4 and 97.2 % with 8 groups of 500 rows, 81.7 and
+# 94.1 % with 64 groups of 62; a bagged model 82.8 and 92.3 % with 8, 78.0 and 82.5 % with 64;
+# LinearSVC has 82.7 and 88.6 %. Set by hand.
 _MIN_ROWS = 500
-# Largest default number of groups until the groups have `_MAX_ROWS` rows; Hsieh, Si and Dhillon
-# (ICML 2014) use 64 for up to half a million rows.
+# Largest default number of groups, unless these would have more than `_MAX_ROWS` rows each. Hsieh,
+# Si and Dhillon (ICML 2014) use 64 groups for up to half a million rows.
 MAX_GROUPS = 64
 # Largest mean number of rows of a default group, because training time grows faster than the rows.
-# Early DC-SVM of 4,000,000 rows (docs/scale.md) takes 142 CPU seconds with 64 clusters and 31 with
-# 1,000, at the same accuracy. Set by hand.
+# Smaller groups lose some accuracy: early DC-SVM of 1,000,000 rows takes 8.5 CPU seconds with 250
+# clusters of 4,000 rows (91.07 %), and 16.3 with 64 (91.32 %; docs/scale.md). Set by hand.
 _MAX_ROWS = 4000
-# Largest mean number of rows of a default leaf, which may have more rows than a group because it
-# predicts by a few landmarks: the 494,021 rows of kddcup99 have 64 leaves. Set by hand.
-LEAF_ROWS = 8000
-# Rows of a group if more groups than rows are set. Models of one row ignore C. Set by hand.
-FEW_ROWS = 10
+# Largest mean number of rows of a default leaf. Leaves may have more rows than other groups because
+# they predict by a few landmarks. With this bound the 494,021 rows of kddcup99 keep the 64 leaves
+# of the reference rows (`dcpred_table1` in scripts/reference.yaml). Set by hand.
+MAX_MEAN_LEAF_ROWS = 8000
+# If the user sets more groups than there are rows, the number of groups is reduced until each has
+# this mean number of rows, because models of one row ignore C. Set by hand.
+CLIPPED_GROUP_ROWS = 10
 
 
 def number_of_groups(
     n_groups: int | None, n: int, max_groups: int = MAX_GROUPS, max_rows: int = _MAX_ROWS
 ) -> int:
-    """Clusters, leaves or members that the user set, or one for each `_MIN_ROWS` of n rows.
+    """Return the number of groups (clusters, leaves, ensemble members) of n rows.
 
-    A default is at most `max_groups`, unless groups would then have more than `max_rows` rows.
+    It is `n_groups` unless that is None. The default is one group for each `_MIN_ROWS` rows, but at
+    most `max_groups`, or one for each `max_rows` rows if that is more.
     """
     if n_groups is not None:
         return n_groups

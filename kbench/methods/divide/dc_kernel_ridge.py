@@ -22,7 +22,7 @@ from kbench.methods.base.ridge import (
     encoded_sample,
     warn_unconverged,
 )
-from kbench.methods.base.sizes import FEW_ROWS, number_of_groups
+from kbench.methods.base.sizes import CLIPPED_GROUP_ROWS, number_of_groups
 from kbench.methods.base.survey import Survey
 from kbench.methods.exact.kernel_ridge import check_memory
 from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
@@ -136,7 +136,7 @@ class DCRidge(KernelRidgeEstimator):
         """The rows of each subset, in random order."""
         n_parts = number_of_groups(self.n_parts, n, _MAX_PARTS, _MAX_PART_ROWS)
         if n_parts > n:
-            n_parts = max(1, n // FEW_ROWS)
+            n_parts = max(1, n // CLIPPED_GROUP_ROWS)
             warn(
                 f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
                 f"{n_parts}"

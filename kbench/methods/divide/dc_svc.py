@@ -21,7 +21,7 @@ from kbench.methods.base.box_svc import BoxSVC, KernelProblems, Start, solve_pro
 from kbench.methods.base.dual_svc import DualFit, DualSVC, fitting_number, n_steps
 from kbench.methods.base.limits import refuse_with_chunks
 from kbench.methods.base.parts import Part, solve_parts
-from kbench.methods.base.sizes import FEW_ROWS, MAX_GROUPS, number_of_groups
+from kbench.methods.base.sizes import CLIPPED_GROUP_ROWS, MAX_GROUPS, number_of_groups
 from kbench.methods.divide.division import PARTITIONS, Division, divide, nested_divisions
 from kbench.methods.divide.early_svc_chunks import fit_chunks
 from kbench.methods.out_of_core.out_of_core import sample_size
@@ -225,7 +225,7 @@ max_iter, max_time, dtype, shrinking
         n = len(problem.Y)
         with trace.phase("prepare"):
             settings = self._checked_settings()
-            max_clusters = max(1, n // FEW_ROWS)
+            max_clusters = max(1, n // CLIPPED_GROUP_ROWS)
             n_clusters = number_of_groups(settings["n_clusters"], n)
             k = fitting_number("n_clusters", n_clusters, n, max_clusters)
             n_samples = settings["n_samples"]

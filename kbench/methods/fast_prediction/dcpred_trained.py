@@ -22,7 +22,7 @@ from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
-from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
+from kbench.methods.base.sizes import MAX_MEAN_LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, make_record
 from kbench.methods.fast_prediction.trained_leaves import (
@@ -223,7 +223,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
             offset = float32_offset(targets.X)
             rows = float32_rows(targets.X, offset)
         with trace.phase("cluster"):
-            n_leaves = number_of_groups(self.n_leaves, len(rows), max_rows=LEAF_ROWS)
+            n_leaves = number_of_groups(self.n_leaves, len(rows), max_rows=MAX_MEAN_LEAF_ROWS)
             weight = targets.C / self.C_
             tree = self._tree(rows, targets.Y, weight, n_leaves, self.min_rows, rng)
             labels = tree.assign(rows)

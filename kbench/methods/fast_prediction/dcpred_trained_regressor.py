@@ -13,7 +13,7 @@ from kbench.kernels import make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.new_rows import checked_rows
-from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
+from kbench.methods.base.sizes import MAX_MEAN_LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import RealTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, make_record
 from kbench.methods.fast_prediction.trained_leaves import (
@@ -139,7 +139,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
             mean, scale = y.mean(), y.std() or 1.0
             targets = (y - mean) / scale
         with trace.phase("cluster"):
-            n_leaves = number_of_groups(self.n_leaves, len(rows), max_rows=LEAF_ROWS)
+            n_leaves = number_of_groups(self.n_leaves, len(rows), max_rows=MAX_MEAN_LEAF_ROWS)
             weights = np.ones(len(rows))
             tree = self._tree(rows, targets[:, None], weights, n_leaves, self.min_rows, rng)
             labels = tree.assign(rows)

@@ -25,7 +25,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.finished_fit import require_finite
-from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
+from kbench.methods.base.sizes import MAX_MEAN_LEAF_ROWS, number_of_groups
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
 from kbench.prediction import group_rows
@@ -142,7 +142,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
 
     def _leaves_for(self, n: int) -> int:
         """Leaves of a tree of n rows: `n_leaves` or its default, fewer if this exceeds n."""
-        n_leaves = number_of_groups(self.n_leaves, n, max_rows=LEAF_ROWS)
+        n_leaves = number_of_groups(self.n_leaves, n, max_rows=MAX_MEAN_LEAF_ROWS)
         return n_leaves if n_leaves <= n else max(1, n // _SMALL_LEAF_ROWS)
 
     def _warn_of_sizes(self, n: int) -> None:

@@ -21,7 +21,7 @@ from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
-from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
+from kbench.methods.base.sizes import MAX_MEAN_LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ChunkedTargets, Survey
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
@@ -168,7 +168,9 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
             # Tree and leaves get the same random numbers as in a fit to rows in memory.
             seed = check_random_state(self.random_state).randint(2**31)
             # len(rows) may read all rows, so it is asked only if n_leaves depends on it.
-            n_leaves = self.n_leaves or number_of_groups(None, len(rows), max_rows=LEAF_ROWS)
+            n_leaves = self.n_leaves or number_of_groups(
+                None, len(rows), max_rows=MAX_MEAN_LEAF_ROWS
+            )
             size = sample_size(_SAMPLE_ROWS, n_leaves)
             survey = Survey(rows, targets, size, seed)
         rng = check_random_state(self.random_state)
@@ -205,7 +207,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         n, s = survey.n, len(X)
         row_bytes = 3 * rows.n_features * 4 + _VALUE_BYTES * (self.n_landmarks + 1) + _VECTOR_BYTES
         max_leaf_rows = max(1, int(_LEAF_MEMORY * rows.memory_mb * 2**20 / row_bytes))
-        n_initial = n_leaves = number_of_groups(self.n_leaves, n, max_rows=LEAF_ROWS)
+        n_initial = n_leaves = number_of_groups(self.n_leaves, n, max_rows=MAX_MEAN_LEAF_ROWS)
         min_rows = max(1, self.min_rows * s // n)
         while True:
             tree = self._tree(X, Y, weight, n_leaves, min_rows, rng)
