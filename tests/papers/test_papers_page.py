@@ -18,7 +18,7 @@ from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import Drawn, drawn
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
-from kbench.report.charts.style import distinct
+from kbench.report.charts.style import distinct_styles
 from kbench.report.charts.svg import document
 from kbench.report.statistics.growth import fitted_power
 from kbench.run.results.folder import ResultsFolder
@@ -317,7 +317,7 @@ def test_lines_of_a_figure_differ_in_colour_and_no_text_stands_inside_its_axes(f
 
 @given(st.lists(st.sampled_from("abcdefghijklmnop"), max_size=7, unique=True))
 def test_of_one_group_no_two_share_a_colour_or_a_marker(group):
-    found = distinct([group]).values()
+    found = distinct_styles([group]).values()
     assert len({one.colour for one in found}) == len({one.marker for one in found}) == len(group)
 
 

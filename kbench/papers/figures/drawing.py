@@ -19,7 +19,7 @@ from kbench.papers.cells.runs import Runs
 from kbench.papers.figures.figure import Figure, figures
 from kbench.papers.figures.panels import Drawn, drawn
 from kbench.papers.printed.layout import PAPERS, paper
-from kbench.report.charts.style import Style, distinct
+from kbench.report.charts.style import Style, distinct_styles
 from kbench.report.charts.svg import BEYOND, COVERING, Axis, Chart, Plot, table
 from kbench.report.comparisons.cells import describe_machine
 from kbench.report.statistics.growth import fitted_power
@@ -166,7 +166,7 @@ def _of_panel(figure: Figure, panel: Drawn) -> list[str]:
 @cache
 def line_styles() -> Mapping[str, Style]:
     """A style for each label of a line, which is the same in all figures and unique in each."""
-    return distinct([label for panel in one.panels for label in panel.lines] for one in figures())
+    return distinct_styles([label for p in f.panels for label in p.lines] for f in figures())
 
 
 def _title(panel: Drawn, shown: Sequence[Drawn]) -> str:

@@ -1,16 +1,16 @@
 """A colour and a marker for each method, which are the same in every chart of a report.
 
-The first seven colours are Paul Tol's "bright" scheme (https://sronpersonalpages.nl/~pault/), which
-readers with any kind of colour vision can tell apart; the others serve charts of more than seven
-lines. Eleven colours and nine markers have no common divisor, so that 99 methods differ in colour
-or marker.
+The first seven colours follow Paul Tol's "bright" scheme (https://sronpersonalpages.nl/~pault/),
+which is made for readers with any kind of colour vision; four of them are darker here, for contrast
+with a white page. The others serve charts of more than seven lines. Eleven colours and nine markers
+have no common divisor, so that 99 methods differ in colour or marker.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# Colours for a light and for a dark background. The second colour is the first, lightened to a
-# contrast of at least 3 (WCAG 2.1, success criterion 1.4.11).
+# Each colour for a light background and, lightened, for a dark one. Its contrast with the
+# background is at least 3 (WCAG 2.1, success criterion 1.4.11).
 COLOURS = (
     ("#4477aa", "#7aa6d6"),
     ("#c2384f", "#f0808d"),
@@ -25,7 +25,7 @@ COLOURS = (
     ("#7a4a22", "#c99a6e"),
 )
 
-# Outlines in a square of side 12 around the origin.
+# SVG path data of the markers, in a square of side 12 around the origin.
 MARKERS = (
     "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
     "M-4-4h8v8h-8z",
@@ -47,7 +47,7 @@ class Style:
     marker: int
 
 
-def distinct(groups: Iterable[Iterable[str]]) -> dict[str, Style]:
+def distinct_styles(groups: Iterable[Iterable[str]]) -> dict[str, Style]:
     """A style for each name, such that names of a group differ in colour while colours suffice.
 
     Names get styles in the order of the groups, the largest first. A name takes the colour and the
@@ -56,18 +56,19 @@ def distinct(groups: Iterable[Iterable[str]]) -> dict[str, Style]:
     ordered = sorted((tuple(dict.fromkeys(group)) for group in groups), key=len, reverse=True)
     styles: dict[str, Style] = {}
     for name in dict.fromkeys(name for group in ordered for name in group):
-        beside = {other for group in ordered if name in group for other in group} & set(styles)
-        near = [styles[other] for other in sorted(beside)]
+        members = {other for group in ordered if name in group for other in group} & set(styles)
+        in_groups = [styles[other] for other in sorted(members)]
         used = list(styles.values())
         styles[name] = Style(
-            _rarest(range(len(COLOURS)), [s.colour for s in near], [s.colour for s in used]),
-            _rarest(range(len(MARKERS)), [s.marker for s in near], [s.marker for s in used]),
+            _rarest(range(len(COLOURS)), [s.colour for s in in_groups], [s.colour for s in used]),
+            _rarest(range(len(MARKERS)), [s.marker for s in in_groups], [s.marker for s in used]),
         )
     return styles
 
 
-def _rarest(choices: Iterable[int], near: Sequence[int], assigned: Sequence[int]) -> int:
-    return min(choices, key=lambda choice: (near.count(choice), assigned.count(choice), choice))
+def _rarest(choices: Iterable[int], in_groups: Sequence[int], used: Sequence[int]) -> int:
+    """The choice that is least frequent in `in_groups`, of these the least frequent in `used`."""
+    return min(choices, key=lambda choice: (in_groups.count(choice), used.count(choice), choice))
 
 
 def styles(methods: Iterable[str]) -> dict[str, Style]:
