@@ -3,15 +3,17 @@
 Hestenes and Stiefel (1952), in the form of Golub and Van Loan, "Matrix Computations", 11.5. The
 right-hand sides share the products with the matrix and have separate step lengths.
 
-    r = b - A x,  z = P r,  p = z
-    repeat:  a = r'z / p'Ap,  x += a p,  r -= a Ap,  z = P r,  b = r'z / (r'z before),  p = z + b p
+    r = b - A x,  z = M^-1 r,  p = z
+    repeat:  a = r'z / p'Ap,  x += a p,  r -= a Ap,  z = M^-1 r,
+             beta = r'z / (r'z before),  p = z + beta p
 
-If p'Ap <= 0, A is not positive definite, and the right-hand side keeps its last x.
+M is the preconditioner. If p'Ap <= 0, A is not positive definite, and the right-hand side keeps its
+last x.
 
-If A = K + alpha I and b holds targets, x are the coefficients of kernel ridge regression, whose
-error ||b - K x||^2 + alpha x'Kx may rise in a step: an early x can be far worse than x = 0. So a
-solve that ends before `tol` returns the multiple of x with the least error, which is at most the
-error of x = 0. No product is needed, because K x = b - r - alpha x.
+If A = K + alpha I and b holds targets, x are the coefficients of kernel ridge regression, which
+minimise ||b - K x||^2 + alpha x'Kx. This objective may rise in a step: an early x can be far worse
+than x = 0. A solve that ends before `tol` therefore returns the multiple of x with the smallest
+objective, which is at most that of x = 0. This takes no product, because K x = b - r - alpha x.
 """
 
 from collections.abc import Callable
@@ -32,7 +34,7 @@ class CGResult:
     n_iter : int
         Products with the matrix.
     residual : (m,) float64
-        ||b - A x|| / ||b|| by the recurrence for r, before x was multiplied.
+        ||b - A x|| / ||b|| by the recurrence for r, before x was scaled by `best_multiple`.
     converged : bool
         Whether all residuals are at most `tol`.
     indefinite : bool
@@ -67,12 +69,13 @@ def solve_cg(
         V : (n, m) -> A V.
     B : (n, m) float64
     precondition : callable
-        R : (n, m) -> P R, with P symmetric positive definite and close to the inverse of A.
+        R : (n, m) -> M^-1 R, with M symmetric positive definite and close to A.
     alpha : float, optional
         The ridge, if A = K + alpha I and X are the coefficients of kernel ridge regression.
     tol : float
-        On ||b - A x|| / ||b|| of every right-hand side. With `max_iter`, set by hand.
+        Bound on ||b - A x|| / ||b|| of every right-hand side.
     max_iter : int
+        Bound on the products with A. The defaults of both bounds are set by hand.
     max_time : float, optional
         Seconds; no further product begins afterwards.
     trace : Trace, optional
@@ -130,9 +133,11 @@ def solve_cg(
 def best_multiple(B: np.ndarray, fitted: np.ndarray, penalty: np.ndarray) -> np.ndarray:
     """Return t : (m,) that minimises ||b - t f||^2 + t^2 p.
 
-    B, fitted : (n, m), targets b and the values f of the fitted functions; penalty : (m,), their
-    alpha ||f||^2.
+    B, fitted : (n, m), targets b and the values f of the fitted functions; penalty p : (m,), alpha
+    times the squared norms of the functions in the kernel's space, such as alpha x'Kx.
     """
-    size = np.einsum("ij,ij->j", fitted, fitted) + penalty
-    product = np.einsum("ij,ij->j", B, fitted)
-    return np.divide(product, size, out=np.zeros(len(size)), where=size > 0.0)
+    numerator = np.einsum("ij,ij->j", B, fitted)
+    denominator = np.einsum("ij,ij->j", fitted, fitted) + penalty
+    return np.divide(
+        numerator, denominator, out=np.zeros(len(denominator)), where=denominator > 0.0
+    )
