@@ -9,7 +9,7 @@ point to the nearest centre: Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver
 Vector Machines" (ICML 2014), section 3.
 
 Approximate kernel k-means clusters all points, with cluster means projected onto the span of the
-sample, W = U K_nS K_SS^+ with U_ci = 1/|V_c| for i in V_c, until the labels repeat: Chitta, Jin,
+sample, W = U K_nS K_SS^+ with U_ci = 1/|V_c| for i in V_c, until no label changes: Chitta, Jin,
 Havens and Jain, "Approximate Kernel k-means" (KDD 2011).
 """
 
@@ -54,6 +54,7 @@ class KernelCentres:
         self._kernel: Kernel = kernel.kernel
         self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         gram = kernel.block(sample, kernel.points(sample))
+        # ||mu_c||^2 : (k,); model files have the name `_square`.
         self._square = np.asarray((weights * matmul(weights, gram)).sum(axis=1), np.float64)
         self._starts: np.ndarray | None = None
         if not isinstance(weights, np.ndarray):
@@ -121,9 +122,10 @@ class KernelCentres:
             lengths = check_arrays(self, _weights="f4|f8 k m", _square="f8 k")
         else:
             lengths = check_arrays(self, _weights="f4|f8 m", _square="f8 k", _starts="i8 s")
-            require(len(starts) == lengths["k"] + 1, "wrong number of starts")
-            rising = starts[0] == 0 and np.all(np.diff(starts) >= 0) and starts[-1] == lengths["m"]
-            require(rising, "starts out of order")
+            k, m = lengths["k"], lengths["m"]
+            require(len(starts) == k + 1, f"_starts has {len(starts)} entries, should have {k + 1}")
+            rising = starts[0] == 0 and np.all(np.diff(starts) >= 0) and starts[-1] == m
+            require(rising, f"_starts should rise from 0 to {m}")
         n = check_points(self._kernel, self._points, self._weights.dtype, n_features)
         require(n == lengths["m"], f"there are {n} points for {lengths['m']} weights")
 
@@ -203,6 +205,7 @@ def approximate_kernel_kmeans(
     """
     centres, labels = two_step_kernel_kmeans(kernel, n_clusters, sample, rng, max_iter=max_iter)
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
+    # Values are rounded to `kernel.dtype`; eigenvalues up to m eps of the largest may be rounding.
     projection = scipy.linalg.pinvh(gram, rtol=len(sample) * np.finfo(kernel.dtype).eps)
     for _ in range(max_iter):
         weights = matmul(_mean_values(kernel, sample, labels), projection)
@@ -222,7 +225,8 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     gram : (m, m) float64 kernel matrix
     labels : (m,) ints
         First labels.
-    max_iter : int. Set by hand.
+    max_iter : int
+        Bound on the iterations; the default is set by hand.
 
     Returns
     -------
@@ -233,8 +237,8 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     for _ in range(max_iter):
         mean = mean_weights(labels)
         inner = matmul(mean, gram)
-        square = matmul(mean, inner[labels, np.arange(len(labels))])
-        new_labels = _without_gaps(np.argmin(square[:, None] - 2.0 * inner, axis=0))
+        squared_norms = matmul(mean, inner[labels, np.arange(len(labels))])
+        new_labels = _without_gaps(np.argmin(squared_norms[:, None] - 2.0 * inner, axis=0))
         if np.array_equal(new_labels, labels):
             break
         labels = new_labels
@@ -242,15 +246,15 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _nearest_mean(values, weights, starts, square, labels):
-    """labels_i = argmin_c square_c - 2 sum_j w_j values_ij over starts_c <= j < starts_{c+1}."""
+def _nearest_mean(values, weights, starts, squared_norms, labels):
+    """labels_i = argmin_c squared_norms_c - 2 sum_j w_j values_ij, starts_c <= j < starts_{c+1}."""
     for i in range(values.shape[0]):
         lowest = np.inf
-        for c in range(square.shape[0]):
+        for c in range(squared_norms.shape[0]):
             total = values.dtype.type(0.0)
             for j in range(starts[c], starts[c + 1]):
                 total += weights[j] * values[i, j]
-            distance = square[c] - 2.0 * total
+            distance = squared_norms[c] - 2.0 * total
             if distance < lowest:
                 lowest = distance
                 labels[i] = c
