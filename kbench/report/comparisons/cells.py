@@ -17,13 +17,15 @@ from kbench.report.comparisons.tables import (
 
 @dataclass(frozen=True)
 class Cell:
-    """A rounded value and its deviation or standard error, or the status if no run is ok.
+    """A rounded mean and its deviation, or the status if no run is ok.
 
-    `best` means that no printed value of the same column is better.
+    `deviation` is the number behind a ±, as in `Line.deviation`: the standard error over several
+    splits, otherwise the standard deviation over seeds. `best` means that no printed value of the
+    column is better.
     """
 
     mean: str = ""
-    sd: str = ""
+    deviation: str = ""
     best: bool = False
     status: str = ""
 
@@ -45,9 +47,9 @@ class Grid:
     cells: list[list[Cell]]
     runs: list[str]
 
-    def without_spreads(self) -> "Grid":
+    def without_deviations(self) -> "Grid":
         """The grid without deviations, except those of the score."""
-        cells = [[row[0], *(replace(cell, sd="") for cell in row[1:])] for row in self.cells]
+        cells = [[row[0], *(replace(cell, deviation="") for cell in row[1:])] for row in self.cells]
         return replace(self, cells=cells)
 
     def without(self, index: int) -> "Grid":
@@ -102,7 +104,7 @@ def title(problem: LearningTask) -> str:
     return f"{problem.dataset} ({problem.variant})" if problem.variant else problem.dataset
 
 
-def in_parallel(machine: TimingConditions) -> str:
+def describe_concurrency(machine: TimingConditions) -> str:
     """`1 thread`, and the number of simultaneous runs if it is above 1."""
     jobs = f", {machine.jobs} runs at a time" if machine.jobs and machine.jobs > 1 else ""
     return f"{counted(machine.threads, 'thread')}{jobs}"
@@ -125,11 +127,11 @@ def describe_machine(
     ]
     parts = [", ".join(hardware)] if hardware else []
     parts += [str(env["variables"])] if env.get("variables") else []
-    return "; ".join([*parts, in_parallel(machine), f"environment {machine.environment}"])
+    return "; ".join([*parts, describe_concurrency(machine), f"environment {machine.environment}"])
 
 
 def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None:
-    """`Line.mean_sd`, where ratios of wall seconds only use undisturbed runs."""
+    """`Line.mean_sd`; prediction costs, ratios of wall seconds, are those of undisturbed runs."""
     if quantity.column.startswith("prediction_cost") and any(map(contended, line.rows)):
         line = replace(line, rows=[row for row in line.rows if not contended(row)])
     return line.mean_sd(quantity.column)

@@ -16,10 +16,10 @@ from kbench.report.charts.style import styles
 from kbench.report.charts.tradeoff import tradeoff
 from kbench.report.comparisons.cells import (
     Grid,
+    describe_concurrency,
     describe_machine,
     describe_problem,
     grid,
-    in_parallel,
     title,
     title_with_splits,
 )
@@ -235,7 +235,7 @@ def _cells(comparison: Comparison) -> str:
     best = comparison.lines[0] if comparison.lines and comparison.lines[0].ok else None
     measured = best.mean_sd(comparison.score.column) if best else None
     failed = sum(len(line.rows) - len(line.ok) for line in comparison.lines)
-    threads, _, jobs = in_parallel(comparison.machine).partition(", ")
+    threads, _, jobs = describe_concurrency(comparison.machine).partition(", ")
     place = words(f"{comparison.machine.environment}, {threads}")
     return (
         row_header(link(title_with_splits(problem), anchor(problem)))
@@ -254,7 +254,7 @@ def _cells(comparison: Comparison) -> str:
 
 def _sd_padding(content: Grid, j: int) -> str:
     """Padding as wide as a column's deviations, so that the header stands above the means."""
-    widest = max((len(row[j].sd) for row in content.cells), default=0)
+    widest = max((len(row[j].deviation) for row in content.cells), default=0)
     return element("small", _FIGURE * widest, aria_hidden="true") if widest else ""
 
 
@@ -262,7 +262,7 @@ def _aligned(content: Grid, j: int) -> list[str]:
     """The cells of a column, padded so that decimal points are aligned."""
     column = [row[j] for row in content.cells]
     decimals = max((entry.decimals for entry in column), default=0)
-    widest = max((_whole(entry.sd) for entry in column), default=0)
+    widest = max((_whole(entry.deviation) for entry in column), default=0)
     cells = []
     for entry in column:
         if entry.status:
@@ -274,8 +274,9 @@ def _aligned(content: Grid, j: int) -> list[str]:
         missing = decimals - entry.decimals
         pad = _FIGURE * missing + (_POINT if missing and not entry.decimals else "")
         sd = ""
-        if entry.sd:
-            sd = f"<small>{_FIGURE * (widest - _whole(entry.sd))}±{entry.sd}{pad}</small>"
+        if entry.deviation:
+            lead = _FIGURE * (widest - _whole(entry.deviation))
+            sd = f"<small>{lead}±{entry.deviation}{pad}</small>"
         elif widest:
             sd = f"<small>{_FIGURE * (widest + 1 + decimals)}{_POINT}</small>"
         cells.append(element("td", entry.mean + pad + sd, class_="best" if entry.best else ""))

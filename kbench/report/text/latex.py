@@ -150,4 +150,4 @@ def _cell(cell: Cell, n_decimals: int) -> str:
     missing = n_decimals - cell.decimals
     if missing:
         text += rf"\phantom{{{'' if cell.decimals else '.'}{'0' * missing}}}"
-    return f"{text} $\\pm$ {cell.sd}" if cell.sd else text
+    return f"{text} $\\pm$ {cell.deviation}" if cell.deviation else text

@@ -57,6 +57,6 @@ def _markdown_table(table: Grid) -> str:
         values = []
         for cell in cells:
             mean = escaped(cell.status) or (f"**{cell.mean}**" if cell.best else cell.mean)
-            values.append(f"{mean} ± {cell.sd}" if cell.sd else mean)
+            values.append(f"{mean} ± {cell.deviation}" if cell.deviation else mean)
         rows.append([escaped(name), *values, runs])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

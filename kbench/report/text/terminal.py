@@ -179,7 +179,7 @@ def _fitted(
     while (excess := max(map(len, _aligned(table, plain))) - width) > 0:
         if not dropped:
             dropped.append("deviations of costs")
-            table = table.without_spreads()
+            table = table.without_deviations()
         elif not any(settings_below) and any(line.setting for line in comparison.lines):
             settings_below = [line.setting for line in comparison.lines]
             table = replace(table, names=[line.name for line in comparison.lines])
@@ -212,11 +212,11 @@ def _aligned(table: Grid, paint: Paint) -> list[str]:
         cells = [row[j] for row in table.cells]
         means = [("*" if cell.best else "") + cell.mean for cell in cells]
         mean_width = max(map(len, means))
-        spreads = [f" ± {cell.sd}" if cell.sd else "" for cell in cells]
-        sd_width = max(map(len, spreads))
+        deviations = [f" ± {cell.deviation}" if cell.deviation else "" for cell in cells]
+        sd_width = max(map(len, deviations))
         body = [
             printable(cell.status) or f"{mean:>{mean_width}}{sd:<{sd_width}}"
-            for cell, mean, sd in zip(cells, means, spreads, strict=True)
+            for cell, mean, sd in zip(cells, means, deviations, strict=True)
         ]
         columns.append([quantity.header, *body])
     columns.append(["runs", *table.runs])
