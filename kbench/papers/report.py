@@ -63,8 +63,8 @@ def make_papers(
     ----------
     folder : ResultsFolder
     tables : sequence of str, optional
-        Tables such as `hss_table5`, papers such as `hss`, `cells`, `causes`, `claims`, `systems`
-        and `budgets`. By default all are reported, in the terminal on a screen for each paper.
+        Names of papers (`hss`), of tables (`hss_table5`), or sheets: `cells`, `causes`, `claims`,
+        `systems`, `budgets`. None is all, of which the terminal shows a screen for each paper.
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         File to which the text is written as well.
@@ -81,9 +81,8 @@ def make_papers(
     require_names("tables", tables)
     require_count("width", width)
     report = read_report(read_content(folder, reference=reference), tables)
-    columns = width or terminal_width(120)
     paint = terminal.coloured if colour else terminal.plain
-    text = report.text(format, columns, paint)
+    text = report.text(format, width or terminal_width(terminal.WIDTH), paint)
     return delivered(text, out, report.skipped if format != "html" else ())
 
 
@@ -122,7 +121,7 @@ class PapersReport:
         by_name = {table.id: [table] for table in tables}
         by_name |= {name: [table for table in tables if table.paper == name] for name in PAPERS}
         selected = list(names) if names is not None else [*PAPERS, *_SHEETS]
-        self.whole = names is None
+        self.selects_all = names is None
         for name in selected:
             if name not in by_name and name not in _SHEETS:
                 hint = nearest(name, [*by_name, *_SHEETS])
@@ -130,7 +129,7 @@ class PapersReport:
                 hint = hint or f", should be one of {words}, or a table such as hss_table5"
                 raise ConfigError(f"no paper's table is called {name!r}{hint}")
         layouts = {table.id: table for name in selected for table in by_name.get(name, ())}
-        self.filled = [form for table in layouts.values() for form in filled(table, runs)]
+        self.filled = [table for layout in layouts.values() for table in filled(layout, runs)]
         self.verdicts = [verdict(claim, runs) for claim in claims()] if "claims" in selected else []
         studies: dict[str, Callable[[], list[Sheet]]] = {
             "systems": lambda: [system_sheet(system, runs, environments) for system in systems()],
@@ -143,11 +142,11 @@ class PapersReport:
     @cached_property
     def _counted(self) -> list[Filled]:
         """The tables whose cells are counted: the selected tables, or all if none is selected."""
-        return self.filled or [form for table in all_tables() for form in filled(table, self.runs)]
+        return self.filled or [t for layout in all_tables() for t in filled(layout, self.runs)]
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
-        """All selected tables and studies as sheets; claims take at most `width` characters."""
-        tables = [sheets.sheet(form, self.environments) for form in self.filled]
+        """All selected tables, claims and studies; claims are wrapped to `width` characters."""
+        tables = [sheets.sheet(table, self.environments) for table in self.filled]
         if tables:
             tables[-1].notes.append(legend("cells", "clocks", "ratio"))
         return [*tables, *verdict_sheets(self.verdicts, width), *self.study_sheets()]
@@ -162,10 +161,12 @@ class PapersReport:
         return result
 
     def study_sheets(self) -> list[Sheet]:
-        """Systems, budgets and counts."""
+        """The selected sheets of systems, budgets, counted cells and causes."""
         return list(chain(*self.studies.values()))
 
-    def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
+    def text(
+        self, format: str, width: int = terminal.WIDTH, paint: terminal.Paint = terminal.plain
+    ) -> str:
         """The report in one of `PAPER_FORMATS`."""
         if format in ("csv", "json", "html"):
             return {"csv": self.csv, "json": self.json, "html": self.html}[format]()
@@ -173,19 +174,19 @@ class PapersReport:
             return markdown.markdown_sheets(self.sheets())
         if format == "latex":
             return latex.latex_sheets(self.sheets(latex.WIDTH))
-        selected = self.overview(width) if self.whole else self.sheets(width)
+        selected = self.overview(width) if self.selects_all else self.sheets(width)
         return terminal.sheets(selected, width=width, paint=paint)
 
     @cached_property
     def drawings(self) -> list[Drawing]:
         """The figures of the papers whose tables are selected."""
-        papers = {form.table.paper for form in self.filled}
+        papers = {table.table.paper for table in self.filled}
         return drawings(self.runs, self.environments, papers)
 
     def addition(self, store: RowStore) -> Addition:
         """The report's parts of a page; rows behind the cells of tables are added to `store`."""
-        machines = {form.machine for form in self.filled if form.machine is not None}
-        of_figures = {name for drawing in self.drawings for name in drawing.environments}
+        environments = {name for drawing in self.drawings for name in drawing.environments}
+        environments |= {t.machine.environment for t in self.filled if t.machine is not None}
         return Addition(
             summary=f"the papers' tables have {coverage(self.filled)}" if self.filled else "",
             front=views.front(self.verdicts, self.studies.get("systems", ())),
@@ -196,15 +197,14 @@ class PapersReport:
             ],
             studies=[views.studies_view(self.studies)],
             titles=views.papers_of_sets(),
-            environments=frozenset(of_figures | {machine.environment for machine in machines}),
+            environments=frozenset(environments),
         )
 
     def html(self) -> str:
         """One page in a single file."""
-        site = page(
+        return page(
             [], self.environments, [], settings=0, contributions=[self], remarks=self.skipped
-        )
-        return site.one_file()
+        ).one_file()
 
     def csv(self) -> str:
         """The cells of the tables; without tables the verdicts; without both all other sheets."""
@@ -225,7 +225,7 @@ class PapersReport:
         )
 
     def write(self, where: Path) -> list[Path]:
-        """Write every text format, and a file for each figure, to the folder `where`."""
+        """Write Markdown, LaTeX, CSV, and an SVG file for each figure with charts, to `where`."""
         names = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
         texts = {where / name: self.text(format) for format, name in names.items()}
         texts[where / "claims.csv"] = _csv(verdict_records(self.verdicts))

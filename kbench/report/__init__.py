@@ -184,7 +184,7 @@ def make_report(
                 tables,
                 environments,
                 shown,
-                width=width or terminal_width(120),
+                width=width or terminal_width(terminal.WIDTH),
                 settings=settings,
                 paint=terminal.coloured if colour else terminal.plain,
             )
@@ -332,7 +332,7 @@ def _sheets_text(sheets: list[Sheet], format: str, width: int | None, colour: bo
         return latex.latex_sheets(sheets)
     return terminal.sheets(
         sheets,
-        width=width or terminal_width(120),
+        width=width or terminal_width(terminal.WIDTH),
         paint=terminal.coloured if colour else terminal.plain,
     )
 

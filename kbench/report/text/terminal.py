@@ -26,6 +26,9 @@ from kbench.report.sheet import Sheet, narrowed
 from kbench.report.statistics.days import Days
 from kbench.report.text.notes import legend, notes
 
+# Columns of a report if those of the terminal are unknown, such as in a pipe. Set by hand.
+WIDTH = 120
+
 _GAP = "  "
 # Minimum number of characters of a column of words in a table that is too wide. Set by hand.
 _MIN_WORDS = 12
