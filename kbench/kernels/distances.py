@@ -456,7 +456,7 @@ class Exponential(DistanceKernel):
 
 
 def _padded(count: int) -> int:
-    return -(-count // tiles.STEP) * tiles.STEP
+    return -(-count // tiles.UNROLLED) * tiles.UNROLLED
 
 
 @njit(cache=True, nogil=True)

@@ -83,13 +83,13 @@ def exponentiate(inner, half_left, half_right):
             row[j] = power_of_two(exponent if exponent < 0 else exponent - exponent)
 
 
-def shaped_products(shape: Any) -> Any:
+def products_of_function(apply_f: Any) -> Any:
     """Return a compiled function that replaces products <z, z'> by f(-||z - z'||^2/2) in place.
 
     The function has the arguments of `exponentiate`. numba does not cache it on disk, because a
     cached function of the kernel's module calls it.
 
-    shape : compiled function that replaces t : (m,), t <= 0, by f(t) in place
+    apply_f : compiled function that replaces t : (m,), t <= 0, by f(t) in place
     """
 
     @njit(nogil=True, fastmath={"contract", "nsz"})
@@ -99,6 +99,6 @@ def shaped_products(shape: Any) -> Any:
             for j in range(row.shape[0]):
                 exponent = row[j] - half - half_right[j]
                 row[j] = exponent if exponent < 0 else exponent - exponent  # as in `exponentiate`
-            shape(row)
+            apply_f(row)
 
     return replace

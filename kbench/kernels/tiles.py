@@ -2,12 +2,13 @@
 
     k(x, z) = f(t),    -t = sum_k |x_k - z_k|^power + unit * hamming(bits of x, bits of z)
 
-Features are subtracted, and ||x - z||^2 is not expanded into inner products: nothing cancels, and
-on a processor that subtracts while it multiplies, tiles are as fast as matrix products. A tile is 4
-rows of the left points against 256 of the right points: 4 KB of t that stay in the L1 cache. For
-kernels that fall exponentially f is 2^t, a polynomial and a shift of bits, which LLVM vectorises on
-every processor. Other kernels replace t by f(t) in the tile with a compiled function of their file
-(`shaped_tiles`), which also has the `Loop`.
+Prepared features are already scaled, so that gamma does not appear here. They are subtracted, and
+||x - z||^2 is not expanded into inner products: nothing cancels, and tiles are as fast as a matrix
+product on processors that subtract and multiply at the same time. A tile is 4 rows of the left
+points against 256 of the right points: 4 KB of t that stay in the L1 cache. For kernels that fall
+exponentially f is 2^t, a polynomial and a shift of bits, which LLVM vectorises on every processor.
+The module of any other kernel compiles a function that replaces t by f(t), passes it to
+`tiles_of_function` and declares the `Loop`, as `kbench/kernels/functions/cauchy.py` does.
 
 If two-valued columns are not packed into bits, a9a takes 1.7 times and w8a more than 3 times as
 long (`scripts/ablate_svm.py`, `bit_layout`).
@@ -24,13 +25,14 @@ from kbench.intrinsics.scalars import popcount
 from kbench.kernels.threads import run
 from kbench.kernels.work_sharing import Loop, divided, share
 
-# Rows of the left points in a tile, and features per pass over it; prepared points are padded with
-# zeros to multiples. Four rows and four features use 20 vector registers.
-STEP = 4
-# Bits of prepared points are padded to multiples of this many 32-bit words, which are counted
-# together: two need half as many conversions to floats as one.
-WORDS = 2
-# Columns of a tile: STEP rows of them in float32 take 4 KB of the L1 cache. Set by hand.
+# Number of left points in a tile, and of features per pass over a tile: the loops below are written
+# out for it, and prepared points are padded with zeros to multiples. With 4 of both, 16 values of
+# left points and 4 vectors of right points are in 20 vector registers.
+UNROLLED = 4
+# Number of 32-bit words whose differing bits are counted before the count is converted to a float;
+# prepared bits are padded with zeros to multiples. Two words need half as many conversions as one.
+WORDS_PER_COUNT = 2
+# Columns of a tile: UNROLLED rows of them in float32 take 4 KB of the L1 cache. Set by hand.
 _COLUMNS = 256
 # e^-t = 2^-(t LOG2_E).
 LOG2_E = math.log2(math.e)
@@ -104,7 +106,7 @@ FLAGS = {"contract", "nsz", "nnan", "ninf"}
 @njit(fastmath=FLAGS, nogil=True)
 def _subtract_hamming(words, row, tile, unit, acc):
     """acc[r, j] -= unit * hamming(words[row + r], column j of tile : (w, 256)), w even."""
-    m, number, n_words = _COLUMNS, acc.dtype.type, words.shape[1]
+    m, real, n_words = _COLUMNS, acc.dtype.type, words.shape[1]
     # Four words per pass: half as many conversions of counts to floats as with two.
     for k in range(0, n_words - 3, 4):
         x, i = tile[k * m : (k + 4) * m], row
@@ -117,28 +119,29 @@ def _subtract_hamming(words, row, tile, unit, acc):
         d0, d1, d2, d3 = words[i, k], words[i, k + 1], words[i, k + 2], words[i, k + 3]
         for j in range(m):
             x0, x1, x2, x3 = x[j], x[m + j], x[2 * m + j], x[3 * m + j]
-            # Via int32, whose conversion to float32 vectorises on every processor.
+            # Counts are converted by way of int32, from which the conversion to float32 vectorises
+            # on every processor.
             a = popcount(x0 ^ a0) + popcount(x1 ^ a1) + popcount(x2 ^ a2) + popcount(x3 ^ a3)
-            acc[j] -= unit * number(np.int32(a))
+            acc[j] -= unit * real(np.int32(a))
             b = popcount(x0 ^ b0) + popcount(x1 ^ b1) + popcount(x2 ^ b2) + popcount(x3 ^ b3)
-            acc[m + j] -= unit * number(np.int32(b))
+            acc[m + j] -= unit * real(np.int32(b))
             c = popcount(x0 ^ c0) + popcount(x1 ^ c1) + popcount(x2 ^ c2) + popcount(x3 ^ c3)
-            acc[2 * m + j] -= unit * number(np.int32(c))
+            acc[2 * m + j] -= unit * real(np.int32(c))
             d = popcount(x0 ^ d0) + popcount(x1 ^ d1) + popcount(x2 ^ d2) + popcount(x3 ^ d3)
-            acc[3 * m + j] -= unit * number(np.int32(d))
+            acc[3 * m + j] -= unit * real(np.int32(d))
     if n_words % 4:
-        k = n_words - WORDS
-        x = tile[k * m : (k + WORDS) * m]
+        k = n_words - WORDS_PER_COUNT
+        x = tile[k * m : (k + WORDS_PER_COUNT) * m]
         a0, a1 = words[row, k], words[row, k + 1]
         b0, b1 = words[row + 1, k], words[row + 1, k + 1]
         c0, c1 = words[row + 2, k], words[row + 2, k + 1]
         d0, d1 = words[row + 3, k], words[row + 3, k + 1]
         for j in range(m):
             x0, x1 = x[j], x[m + j]
-            acc[j] -= unit * number(np.int32(popcount(x0 ^ a0) + popcount(x1 ^ a1)))
-            acc[m + j] -= unit * number(np.int32(popcount(x0 ^ b0) + popcount(x1 ^ b1)))
-            acc[2 * m + j] -= unit * number(np.int32(popcount(x0 ^ c0) + popcount(x1 ^ c1)))
-            acc[3 * m + j] -= unit * number(np.int32(popcount(x0 ^ d0) + popcount(x1 ^ d1)))
+            acc[j] -= unit * real(np.int32(popcount(x0 ^ a0) + popcount(x1 ^ a1)))
+            acc[m + j] -= unit * real(np.int32(popcount(x0 ^ b0) + popcount(x1 ^ b1)))
+            acc[2 * m + j] -= unit * real(np.int32(popcount(x0 ^ c0) + popcount(x1 ^ c1)))
+            acc[3 * m + j] -= unit * real(np.int32(popcount(x0 ^ d0) + popcount(x1 ^ d1)))
 
 
 @njit(fastmath=FLAGS, nogil=True)
@@ -148,8 +151,8 @@ def _subtract_squares(left, row, tile, acc):
     # Each square that is subtracted from acc is one fused multiply-add; a sum of the four squares
     # would take three more additions.
     m = _COLUMNS
-    for k in range(0, left.shape[1], STEP):
-        x = tile[k * m : (k + STEP) * m]
+    for k in range(0, left.shape[1], UNROLLED):
+        x = tile[k * m : (k + UNROLLED) * m]
         a0, a1, a2, a3 = left[row, k], left[row, k + 1], left[row, k + 2], left[row, k + 3]
         i = row + 1
         b0, b1, b2, b3 = left[i, k], left[i, k + 1], left[i, k + 2], left[i, k + 3]
@@ -171,7 +174,7 @@ def _subtract_absolute(left, row, tile, acc):
     """acc[r, j] -= ||left[row + r] - column j of tile||_1, tile : (p, 256)."""
     for k in range(left.shape[1]):
         x = tile[k * _COLUMNS : (k + 1) * _COLUMNS]
-        for r in range(STEP):
+        for r in range(UNROLLED):
             value, a = left[row + r, k], acc[r * _COLUMNS : (r + 1) * _COLUMNS]
             for j in range(_COLUMNS):
                 a[j] -= abs(x[j] - value)
@@ -187,11 +190,15 @@ def _copy_columns(points, first, width, tile):
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _sum(acc, coef, partial, out):
-    """out[j] += sum_r coef_r 2^acc[r, j]: four products in the points' precision, then float64."""
+def _add_powers(acc, coef, partial, out):
+    """out[j] += sum_r coef_r 2^acc[r, j].
+
+    The sum of four products has the points' precision; it is added to the float64 out[j].
+    """
     m = _COLUMNS
     c0, c1, c2, c3 = coef[0], coef[1], coef[2], coef[3]
-    # A single loop would process half as many float32 numbers at a time, because of its float64.
+    # There are two loops, because the float64 numbers in a single one would halve the number of
+    # float32 values that a vector instruction takes.
     for j in range(m):
         k0, k1 = power_of_two(acc[j]), power_of_two(acc[m + j])
         k2, k3 = power_of_two(acc[2 * m + j]), power_of_two(acc[3 * m + j])
@@ -201,27 +208,27 @@ def _sum(acc, coef, partial, out):
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _write(exponents, out):
+def _write_powers(exponents, out):
     """out[j] = 2^exponents[j]"""
     for j in range(out.shape[0]):
         out[j] = power_of_two(exponents[j])
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _leave(t):
-    """Leave t as it is: `_write` and `_sum` evaluate 2^t."""
+def _identity(t):
+    """Leave t as it is: `_write_powers` and `_add_powers` evaluate 2^t."""
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _copy(values, out):
+def _write_values(values, out):
     """out[j] = values[j]"""
     for j in range(out.shape[0]):
         out[j] = values[j]
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _add_up(tile, coef, partial, out):
-    """out[j] += sum_r coef_r tile[r, j]: four products in the points' precision, then float64."""
+def _add_values(tile, coef, partial, out):
+    """out[j] += sum_r coef_r tile[r, j], in the precisions of `_add_powers`."""
     m = _COLUMNS
     c0, c1, c2, c3 = coef[0], coef[1], coef[2], coef[3]
     for j in range(m):
@@ -232,11 +239,14 @@ def _add_up(tile, coef, partial, out):
         out[j] += partial[j]
 
 
-def _tiles_of(shape, write, add):
-    """Return the loop over tiles of f(t), a compiled function that cached functions call.
+def _tiles_of(apply_f, write, add):
+    """Return the compiled loop over the tiles of the kernel f(t).
 
-    shape : compiled function that replaces t : (m,) by f(t) in place
-    write, add : compiled functions that store the result and add it up
+    numba does not cache it on disk; the cached functions that call it contain its code.
+
+    apply_f : compiled function that replaces t : (m,) by f(t) in place
+    write : compiled function that stores a row of a tile in the block of kernel values
+    add : compiled function that multiplies a tile by coefficients and adds the products to the sums
     """
 
     @njit(fastmath=FLAGS, nogil=True)
@@ -245,13 +255,13 @@ def _tiles_of(shape, write, add):
         n_features, n_words = left.shape[1], left_words.shape[1]
         tile = np.zeros(n_features * m, left.dtype)
         word_tile = np.zeros(n_words * m, np.uint32)
-        acc, partial = np.empty(STEP * m, left.dtype), np.empty(m, left.dtype)
+        acc, partial = np.empty(UNROLLED * m, left.dtype), np.empty(m, left.dtype)
         for first in range(start, stop, m):
             width = min(stop - first, m)
             _copy_columns(right, first, width, tile)
             _copy_columns(right_words, first, width, word_tile)
-            for i in range(0, left.shape[0], STEP):
-                for j in range(STEP * m):
+            for i in range(0, left.shape[0], UNROLLED):
+                for j in range(UNROLLED * m):
                     acc[j] = 0
                 if n_words:
                     _subtract_hamming(left_words, i, word_tile, unit, acc)
@@ -259,35 +269,38 @@ def _tiles_of(shape, write, add):
                     _subtract_squares(left, i, tile, acc)
                 else:
                     _subtract_absolute(left, i, tile, acc)
-                shape(acc)
+                apply_f(acc)
                 if coef.shape[0]:
-                    add(acc, coef[i : i + STEP], partial, values[first : first + width])
+                    add(acc, coef[i : i + UNROLLED], partial, values[first : first + width])
                 else:
-                    for r in range(min(STEP, block.shape[0] - i)):
+                    for r in range(min(UNROLLED, block.shape[0] - i)):
                         write(acc[r * m : (r + 1) * m], block[i + r, first : first + width])
 
     return each
 
 
-def shaped_tiles(shape: Any) -> Any:
-    """Return the loop over tiles of the kernel f(t), which a cached function has to call.
+def tiles_of_function(apply_f: Any) -> Any:
+    """Return the loop over the tiles of the kernel f(t).
+
+    numba does not cache it on disk; a function of the kernel's module with cache=True should call
+    it, and then contains its code.
 
     Parameters
     ----------
-    shape : compiled function. It replaces t : (m,) float32 or float64, t <= 0, by f(t) in place.
+    apply_f : compiled function. It replaces t : (m,) float32 or float64, t <= 0, by f(t) in place.
 
     Returns
     -------
     compiled function
         Computes kernel values of the right points start .. stop-1, and multiplies or stores them:
-        left : (b, p), left_words : (b, w), b a multiple of STEP; right : (p, n), right_words :
-        (w, n). With coef : (b,), values[j] += sum_i coef_i k_ij; with coef empty, block : (a, n)
-        = k, a <= b.
+        left : (b, p), left_words : (b, w), b a multiple of UNROLLED; right : (p, n), right_words :
+        (w, n). With coef : (b,), values[j] += sum_i coef_i k_ij. If coef is empty, the values are
+        written to block : (a, n), a <= b.
     """
-    return _tiles_of(shape, _copy, _add_up)
+    return _tiles_of(apply_f, _write_values, _add_values)
 
 
-_powers_of_two = _tiles_of(_leave, _write, _sum)
+_powers_of_two = _tiles_of(_identity, _write_powers, _add_powers)
 
 
 @njit(cache=True, nogil=True, fastmath=FLAGS)
@@ -309,12 +322,17 @@ POWERS_OF_TWO = Loop(_tiles, _shared_tiles)
 """Tiles of k = 2^t."""
 
 # (left : (b, p), left_words : (b, w), right : (p, n), right_words : (w, n)): features and uint32
-# bits of the left and right points; b and p are multiples of STEP, w of WORDS.
+# bits of the left and right points; b and p are multiples of UNROLLED, w of WORDS_PER_COUNT.
 Operands = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def nanoseconds(n_features: int, n_words: int) -> float:
-    """Estimated time of one kernel value on a core with AVX-512 (`scripts/bench_kernels.py`)."""
+    """Estimated nanoseconds of one kernel value on a core with AVX-512.
+
+    It consists of a constant and of the time of each feature and word
+    (`scripts/bench_kernels.py`). The estimate decides how many threads a loop is divided among, and
+    after how many uses solvers store kernel values.
+    """
     return 0.15 + 0.01 * n_features + 0.015 * n_words
 
 
@@ -323,7 +341,7 @@ def fill(loop: Loop, operands: Operands, unit: float, *, squared: bool, out: np.
 
     O(a n (p + w)) time.
 
-    loop : The tiles of the kernel, such as `POWERS_OF_TWO`
+    loop : The loop over tiles of the kernel, such as `POWERS_OF_TWO`
     operands : (left, left_words, right, right_words)
     unit : Contribution of one differing bit to the exponent
     squared : True for the sum of squared differences of features, False for absolute ones
@@ -345,9 +363,9 @@ def accumulate(
     dtype = operands[0].dtype
     no_block = np.empty((0, 0), dtype)
     scale = dtype.type(unit)
-    weights = np.zeros(len(operands[0]), dtype)
-    weights[: len(coef)] = coef
-    _run(loop, operands, len(out) * len(coef), scale, squared, weights, out, no_block)
+    padded_coef = np.zeros(len(operands[0]), dtype)
+    padded_coef[: len(coef)] = coef
+    _run(loop, operands, len(out) * len(coef), scale, squared, padded_coef, out, no_block)
 
 
 def _run(loop: Loop, operands: Operands, n_entries: int, *arguments: Any) -> None:

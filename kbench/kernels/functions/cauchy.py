@@ -19,22 +19,22 @@ from numba import njit
 from kbench.kernels import tiles
 from kbench.kernels.distances import DistanceKernel
 from kbench.kernels.registry import registered
-from kbench.kernels.sparse import shaped_products
+from kbench.kernels.sparse import products_of_function
 from kbench.kernels.spectrum import IsotropicSpectrum, Spectrum
 from kbench.kernels.work_sharing import Loop, divided, share
 
 
 # error_model="numpy" is for division: Python's checks for zeros and is not vectorised.
 @njit(fastmath=tiles.FLAGS, nogil=True, error_model="numpy")
-def _shape(t):
+def _apply_f(t):
     """Replace t = -gamma ||x - z||^2 : (m,) by 1 / (1 - t)."""
     one = t.dtype.type(1.0)
     for j in range(t.shape[0]):
         t[j] = one / (one - t[j])
 
 
-_each_tile = tiles.shaped_tiles(_shape)
-_each_product = shaped_products(_shape)
+_each_tile = tiles.tiles_of_function(_apply_f)
+_each_product = products_of_function(_apply_f)
 
 
 @njit(cache=True, nogil=True, fastmath=tiles.FLAGS)

@@ -19,7 +19,7 @@ from numba import njit
 from kbench.kernels import tiles
 from kbench.kernels.distances import DistanceKernel
 from kbench.kernels.registry import registered
-from kbench.kernels.sparse import shaped_products
+from kbench.kernels.sparse import products_of_function
 from kbench.kernels.spectrum import Spectrum, student_spectrum
 from kbench.kernels.work_sharing import Loop, divided, share
 
@@ -28,7 +28,7 @@ _LN2 = math.log(2.0)
 
 
 @njit(fastmath=tiles.FLAGS, nogil=True)
-def _shape(t):
+def _apply_f(t):
     """Replace t = -u^2 : (m,) by (1 + s + s^2 / 3) exp(-s), s = u ln 2."""
     real = t.dtype.type
     one, ln2 = real(1.0), real(_LN2)
@@ -41,8 +41,8 @@ def _shape(t):
         t[j] = (one + s + third * (s * s)) * tiles.power_of_two(-u)
 
 
-_each_tile = tiles.shaped_tiles(_shape)
-_each_product = shaped_products(_shape)
+_each_tile = tiles.tiles_of_function(_apply_f)
+_each_product = products_of_function(_apply_f)
 
 
 @njit(cache=True, nogil=True, fastmath=tiles.FLAGS)
