@@ -23,12 +23,12 @@ _HYDRA_FLAGS = {
     ("--config-name", "-cn"): "there is one configuration; method=..., dataset=... and "
     "experiment=... choose its parts",
     ("--run", "-r"): "leave it out",
-    ("--shell-completion", "-sc"): "`kbench completion bash|zsh|fish`",
-    ("--hydra-help",): "`kbench --help`",
+    ("--shell-completion", "-sc"): "write `kbench completion bash|zsh|fish`",
+    ("--hydra-help",): "write `kbench --help`",
 }
 
 
-def read(
+def parse_words(
     argv: Sequence[str], keys: Iterable[str], listed: Iterable[str] | None = None
 ) -> tuple[list[str], dict[str, str]]:
     """Divide arguments into bare words and the values of key=value words.
@@ -46,7 +46,9 @@ def read(
         if not equals and not word.startswith("-"):
             bare.append(word)
         elif not equals or key not in allowed:
-            raise ConfigError(_unknown(word, after, allowed, allowed if listed is None else listed))
+            raise ConfigError(
+                _unknown_word_message(word, after, allowed, allowed if listed is None else listed)
+            )
         elif key in values:
             raise ConfigError(f"{key} is given twice, by {key}={values[key]} and {word}")
         elif not value:
@@ -56,8 +58,13 @@ def read(
     return bare, values
 
 
-def _unknown(word: str, after: str, allowed: Sequence[str], listed: Iterable[str]) -> str:
-    """The message on a word that is neither bare nor a key of `allowed` with a value."""
+def _unknown_word_message(
+    word: str, after: str, allowed: Sequence[str], listed: Iterable[str]
+) -> str:
+    """The error message for a flag, or for KEY=VALUE whose key is not in `allowed`.
+
+    after : the next word, which may be the value of a flag
+    """
     key, _, value = word.partition("=")
     name = key.lstrip("-+~")
     if key != name and name in allowed:
@@ -80,19 +87,19 @@ def results_folder(values: Mapping[str, str]) -> "ResultsFolder":
         siblings = [str(path.parent / p.name) for p in path.parent.glob("*") if p.is_dir()]
         hint = nearest(str(path), siblings)
         if "," in str(path):
-            hint = "; a report reads one folder, `kbench merge A/ B/` brings rows of others into it"
+            hint = "; a report reads one folder: `kbench merge A/ B/` copies rows into results/"
         raise ConfigError(f"results_dir={path}: there is no such folder{hint}")
     return ResultsFolder(path)
 
 
-def names(value: str | None) -> list[str] | None:
+def parse_names(value: str | None) -> list[str] | None:
     """The names in a comma-separated value: 'a,b' -> ['a', 'b']; None -> None."""
-    parts = [] if value is None else [part.strip() for part in value.split(",")]
-    return [part for part in parts if part] or None
+    names = [] if value is None else [name.strip() for name in value.split(",")]
+    return [name for name in names if name] or None
 
 
-def whole(key: str, value: str, minimum: int = 1) -> int:
-    """The integer in `value`; a ConfigError if it is not an integer of at least `minimum`."""
+def parse_integer(key: str, value: str, minimum: int = 1) -> int:
+    """Return the integer in `value`; raise a ConfigError if it is below `minimum` or no integer."""
     if not value.isdecimal() or int(value) < minimum:
         raise ConfigError(f"{key} is {value!r}, should be a whole number from {minimum}")
     return int(value)
@@ -108,13 +115,13 @@ def one_of(key: str, value: str, allowed: Iterable[str]) -> str:
     return value
 
 
-def truth(key: str, value: str) -> bool:
+def parse_boolean(key: str, value: str) -> bool:
     """Whether `value` is "true"; raise a ConfigError if it is neither "true" nor "false"."""
     return one_of(key, value, ["true", "false"]) == "true"
 
 
-def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
-    """Hydra overrides, whether -m is among the words, and the argument of --cfg or None.
+def parse_overrides(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
+    """Return Hydra's overrides, whether -m is among the words, and the argument of --cfg or None.
 
     Raises ConfigError: a flag is unknown.
     """

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.commands.arguments import one_of, read, truth
+from kbench.commands.arguments import one_of, parse_boolean, parse_words
 from kbench.config import composer, describing, options, read_yaml, require_option
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.settings import settings
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
             raise ConfigError(
                 f"kbench data takes bare names: write {word.removeprefix('dataset=')}"
             )
-    bare, values = read(argv, KEYS)
+    bare, values = parse_words(argv, KEYS)
     if not bare:
         raise ConfigError("kbench data takes where, check or prepare, and names of data sets")
     verb = one_of("what to do", bare[0], ["where", "check", "prepare"])
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
         if name != "all" and not name.startswith("openml:"):
             require_option("dataset", name)
     all_names = [name for name in options("dataset") if name != "file"]
-    file_urls = truth("allow_file_urls", values.get("allow_file_urls", "false"))
+    file_urls = parse_boolean("allow_file_urls", values.get("allow_file_urls", "false"))
     datasets_dir = values.get("datasets_dir", "datasets")
     folders = Folders.from_environment(datasets_dir, file_urls=file_urls)
     names = all_names if "all" in requested else requested

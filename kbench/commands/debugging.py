@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from kbench.commands.arguments import flags, read, results_folder, truth
+from kbench.commands.arguments import parse_boolean, parse_overrides, parse_words, results_folder
 from kbench.config import composer, interpolates
 from kbench.errors import ConfigError
 from kbench.mistyped import key_of
@@ -36,10 +36,10 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.execution.worker import run as do_run
     from kbench.run.planning.plan import make_plan
 
-    bare, values = read(argv, ["results_dir", "pdb"])
+    bare, values = parse_words(argv, ["results_dir", "pdb"])
     if len(bare) != 1:
         raise ConfigError("kbench debug takes one KEY, as in `kbench debug 3f9a01c2`")
-    debugger = truth("pdb", values.get("pdb", "false"))
+    debugger = parse_boolean("pdb", values.get("pdb", "false"))
     row = results_folder(values).row(bare[0])
     words, ignored = overrides_of(row)
     with composer() as hydra:
@@ -81,7 +81,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     data_keys = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIPTION]
     data_keys.append("holdout")  # a search writes this whole group in one word
     try:
-        command_words, _, _ = flags(shlex.split(row["command"] or "")[1:])
+        command_words, _, _ = parse_overrides(shlex.split(row["command"] or "")[1:])
     except (ValueError, ConfigError):
         command_words = []
     # The data set of a user's file is named after the file, perhaps like a data set of kbench.

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kbench.commands.arguments import read
+from kbench.commands.arguments import parse_words
 from kbench.errors import ConfigError
 
 # Optional extra of the package -> a module that it installs.
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     for word in argv:
         if word.lstrip("-").startswith("compil"):
             raise ConfigError(f"kbench doctor takes no {word}: write --compile")
-    bare, values = read(argv, ["results_dir", "datasets_dir"])
+    bare, values = parse_words(argv, ["results_dir", "datasets_dir"])
     if bare:
         raise ConfigError(f"kbench doctor takes no {bare[0]!r}")
     environment = describe()

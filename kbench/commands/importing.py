@@ -7,7 +7,7 @@ unchanged; reports have separate tables for rows of different machines.
 import sys
 from collections.abc import Sequence
 
-from kbench.commands.arguments import read
+from kbench.commands.arguments import parse_words
 from kbench.errors import ConfigError
 
 
@@ -18,7 +18,7 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.results.imported_rows import gather
     from kbench.run.results.publishing import published_rows
 
-    places, values = read(argv, ["results_dir"])
+    places, values = parse_words(argv, ["results_dir"])
     if len(places) != 1:
         raise ConfigError("kbench import takes one address or folder that kbench publish wrote")
     place = places[0].removesuffix("index.html")

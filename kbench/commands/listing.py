@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.commands.arguments import one_of, read
+from kbench.commands.arguments import one_of, parse_words
 from kbench.config import describing, options, read_yaml
 from kbench.streams import terminal_width
 
@@ -35,7 +35,7 @@ _MIN_WIDTH = 30
 
 def main(argv: Sequence[str]) -> int:
     """Print one line per name; exit code 0."""
-    bare, values = read([word for word in argv if word != "--json"], KEYS)
+    bare, values = parse_words([word for word in argv if word != "--json"], KEYS)
     for word in bare:
         one_of("what to list", word, KINDS)
     datasets_dir = values.get("datasets_dir", "datasets")

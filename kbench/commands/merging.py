@@ -8,13 +8,13 @@ machine or an older kbench. OTHER stays unchanged; the same command repeated cop
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.commands.arguments import read, results_folder
+from kbench.commands.arguments import parse_words, results_folder
 from kbench.errors import ConfigError
 
 
 def main(argv: Sequence[str]) -> int:
     """Merge and print what was done; exit code 0."""
-    others, values = read(argv, ["results_dir"])
+    others, values = parse_words(argv, ["results_dir"])
     if not others:
         print(results_folder(values).merge())
         return 0

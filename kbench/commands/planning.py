@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kbench.commands.arguments import flags, one_of, read
+from kbench.commands.arguments import one_of, parse_overrides, parse_words
 from kbench.commands.running import further
 from kbench.config import composer
 from kbench.errors import ConfigError, counted
@@ -23,12 +23,12 @@ def main(argv: Sequence[str]) -> int:
     """Print the plan; exit code 0."""
     from kbench.run.execution.preload import worker_sandbox
 
-    overrides, multirun, config = flags(argv)
+    overrides, multirun, config = parse_overrides(argv)
     if config is not None:
         raise ConfigError("kbench plan has no --cfg; `kbench method=... --cfg job` shows a config")
     show_words = [word for word in overrides if word.startswith("show=")]
     overrides = [word for word in overrides if word not in show_words]
-    show = read(show_words, ["show"])[1].get("show", "summary")
+    show = parse_words(show_words, ["show"])[1].get("show", "summary")
     one_of("show", show, ["summary", "runs"])
     sandbox = worker_sandbox(overrides)
 

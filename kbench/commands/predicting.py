@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kbench.commands.arguments import read, truth
+from kbench.commands.arguments import parse_boolean, parse_words
 from kbench.config import composer, require_option
 from kbench.errors import ConfigError, counted
 from kbench.mistyped import key_of
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
             raise ConfigError(
                 f"{key} belongs to the training; kbench predict takes it from the model"
             )
-    bare, values = read([word for word in argv if word not in overrides], KEYS)
+    bare, values = parse_words([word for word in argv if word not in overrides], KEYS)
     for key_needed in ("model", "out"):
         if bare or key_needed not in values:
             if bare and Path(bare[0]).suffix in (".npz", ".csv"):
@@ -58,8 +58,8 @@ def main(argv: Sequence[str]) -> int:
                 + (f", not {bare[0]!r}" if bare else f"; {key_needed}= is missing")
             )
     out = Path(values["out"])
-    proba = truth("proba", values.get("proba", "false"))
-    download = truth("download", values.get("download", "true"))
+    proba = parse_boolean("proba", values.get("proba", "false"))
+    download = parse_boolean("download", values.get("download", "true"))
     require_format(out)
     path = _model_file(values["model"], Path(values.get("results_dir", "results")))
     stored = load_model(path)

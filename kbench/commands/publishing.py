@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.commands.arguments import read, results_folder, truth
+from kbench.commands.arguments import parse_boolean, parse_words, results_folder
 from kbench.errors import ConfigError
 
 
@@ -19,10 +19,10 @@ def main(argv: Sequence[str]) -> int:
     from kbench.report import write_report
     from kbench.run.results.publishing import publish_rows
 
-    bare, values = read(argv, ["out", "results_dir", "reference"])
+    bare, values = parse_words(argv, ["out", "results_dir", "reference"])
     if bare:
         raise ConfigError(f"kbench publish takes out=FOLDER, not {bare[0]!r}")
-    reference = truth("reference", values.get("reference", "false"))
+    reference = parse_boolean("reference", values.get("reference", "false"))
     folder, site = results_folder(values), Path(values.get("out", "public"))
     if site.is_dir() and any(site.iterdir()) and not (site / ".nojekyll").exists():
         raise ConfigError(f"out={site} holds other files, should be a new or a published folder")

@@ -48,7 +48,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.commands.arguments import names, one_of, read, results_folder, truth, whole
+from kbench.commands.arguments import (
+    one_of,
+    parse_boolean,
+    parse_integer,
+    parse_names,
+    parse_words,
+    results_folder,
+)
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 
@@ -87,7 +94,7 @@ def main(argv: Sequence[str]) -> int:
     from kbench.report.plugins import installed_plugins
 
     first = next((word for word in argv if "=" not in word), "")
-    bare, values = read(argv, KEYS, _KEYS_OF.get(first, _PLUGIN_KEYS))
+    bare, values = parse_words(argv, KEYS, _KEYS_OF.get(first, _PLUGIN_KEYS))
     plugin = installed_plugins().get(bare[0]) if bare else None
     if wrong := [*bare[1:], *(word for word in bare[:1] if not plugin and word not in WORDS)]:
         hint = _hint_for(wrong[-1], bare[0])
@@ -138,8 +145,8 @@ def _tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     text = make_report(
         folder,
         metric=values.get("metric"),
-        columns=names(values.get("columns")),
-        settings=whole("settings", values.get("settings", str(SETTINGS))),
+        columns=parse_names(values.get("columns")),
+        settings=parse_integer("settings", values.get("settings", str(SETTINGS))),
         trials=_flag(values, "trials"),
         **_choice(values),
         **output,
@@ -164,7 +171,9 @@ def _compare(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
 def _plugin(word: str, plugin: "Plugin", folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     output = _output_options(values, plugin.formats, f"{word}.html")
     reference = _flag(values, "reference", "true")
-    text = plugin.make(folder, tables=names(values.get("table")), reference=reference, **output)
+    text = plugin.make(
+        folder, tables=parse_names(values.get("table")), reference=reference, **output
+    )
     return _deliver(text, output)
 
 
@@ -175,7 +184,7 @@ def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
 
     output = _output_options(values, COMPARE_FORMATS)
     task = values.get("task")
-    sizes = {key: whole(key, values[key]) for key in ("n", "d", "classes") if key in values}
+    sizes = {key: parse_integer(key, values[key]) for key in ("n", "d", "classes") if key in values}
     text = make_ranking(
         folder,
         task=None if task is None else one_of("task", task, METRICS),
@@ -227,7 +236,7 @@ _REPORTS = {
 
 def _choice(values: Mapping[str, str]) -> dict[str, Any]:
     """The arguments that choose a report's rows."""
-    options = {f"{key}s": names(values.get(key)) for key in ("method", "dataset", "tag")}
+    options = {f"{key}s": parse_names(values.get(key)) for key in ("method", "dataset", "tag")}
     return {**options, "reference": _flag(values, "reference")}
 
 
@@ -270,4 +279,4 @@ def _deliver(text: str, output: Mapping[str, Any]) -> int:
 
 
 def _flag(values: Mapping[str, str], key: str, default: str = "false") -> bool:
-    return truth(key, values.get(key, default))
+    return parse_boolean(key, values.get(key, default))

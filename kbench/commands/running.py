@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kbench.commands.arguments import flags
+from kbench.commands.arguments import parse_overrides
 from kbench.config import composer
 from kbench.errors import ConfigError, counted
 
@@ -23,7 +23,7 @@ _MAX_NAMES = 3
 
 def main(argv: Sequence[str]) -> int:
     """Plan, run, summarise; exit code 0, 1 if a run failed, or 128 + signal."""
-    overrides, multirun, shows_config = flags(argv)
+    overrides, multirun, shows_config = parse_overrides(argv)
     if shows_config:
         return _show_config(overrides)
 

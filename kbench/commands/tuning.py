@@ -38,7 +38,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.commands.arguments import flags, read, truth, whole
+from kbench.commands.arguments import parse_boolean, parse_integer, parse_overrides, parse_words
 from kbench.config import composer, hydra_value
 from kbench.errors import ConfigError
 from kbench.run.search.halving import Search
@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     """Tune, print the best settings and write the files; the exit code is that of a run."""
     from kbench.run.search.parameter_search import searches, tune
 
-    words, _, shows_config = flags(argv)
+    words, _, shows_config = parse_overrides(argv)
     if shows_config:
         raise ConfigError("kbench tune has no --cfg; `kbench method=... --cfg job` shows a config")
     tune_words = [word for word in words if word.startswith("tune.")]
@@ -135,7 +135,7 @@ def _value_text(value: Any) -> str:
 
 def _search(words: Sequence[str]) -> Search:
     """The keys of tune.*, typed and checked."""
-    _, values = read(words, [f"tune.{key}" for key in _KEYS])
+    _, values = parse_words(words, [f"tune.{key}" for key in _KEYS])
     options = {key.removeprefix("tune."): value for key, value in values.items()}
     if "cv" in options and "validation" in options:
         raise ConfigError("tune.cv and tune.validation are both given; use one of them")
@@ -148,13 +148,13 @@ def _search(words: Sequence[str]) -> Search:
         ("runs", "runs", 1),
     ):
         if key in options:
-            fields[name] = whole(f"tune.{key}", options[key], minimum)
+            fields[name] = parse_integer(f"tune.{key}", options[key], minimum)
     if "validation" in options:
         fields["validation"] = _number("tune.validation", options["validation"], below=1.0)
     if "seconds" in options:
         fields["seconds"] = _number("tune.seconds", options["seconds"])
     if "halving" in options:
-        fields["halving"] = truth("tune.halving", options["halving"])
+        fields["halving"] = parse_boolean("tune.halving", options["halving"])
     search_words = tuple(f"tune.{key}={options[key]}" for key in _SEARCH_KEYS if key in options)
     return Search(**fields, metric=options.get("metric"), of_several=search_words)
 

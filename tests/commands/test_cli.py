@@ -13,7 +13,7 @@ from harness import kbench, run_here
 
 from kbench.cli import main
 from kbench.commands import COMMANDS
-from kbench.commands.arguments import names
+from kbench.commands.arguments import parse_names
 from kbench.commands.running import _failures
 from kbench.config import shipped_root
 
@@ -297,7 +297,7 @@ def test_a_list_is_wrapped_and_loses_no_word(width, monkeypatch, capsys):
 
 
 def test_names_are_what_commas_separate():
-    assert [names(value) for value in ("a, ,b", ",", None)] == [["a", "b"], None, None]
+    assert [parse_names(value) for value in ("a, ,b", ",", None)] == [["a", "b"], None, None]
 
 
 def test_failures_alike_are_one_line_with_their_number():

@@ -10,7 +10,7 @@ from harness import kbench
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kbench.commands.arguments import read
+from kbench.commands.arguments import parse_words
 from kbench.commands.debugging import overrides_of
 from kbench.config import composer, hydra_value
 from kbench.run.results.folder import ResultsFolder
@@ -39,7 +39,7 @@ def test_a_text_comes_back_from_the_command_line(hydra, text):
 @example(text="a\\${x} \\\\${y")
 def test_commands_that_hydra_does_not_parse_take_the_same_words(text):
     word = f"results_dir={hydra_value(text)}"
-    assert read([word], ["results_dir"]) == ([], {"results_dir": text})
+    assert parse_words([word], ["results_dir"]) == ([], {"results_dir": text})
 
 
 @settings(max_examples=30)

@@ -96,7 +96,7 @@ OF_TOOLS = [
         (["method=svc", "method=knn", "dataset=iris"], "method is given twice"),
         ([*RUN, "seed=1", "seed=2"], "seed is given twice"),
         (["report", "results_dir=reslts"], "results_dir=reslts: there is no such folder"),
-        (["report", "results_dir=a,b"], "`kbench merge A/ B/` brings"),
+        (["report", "results_dir=a,b"], "`kbench merge A/ B/` copies"),
         (["report", "csv"], "write format=csv"),
         (["report", "papers", "dcsvm"], "write table=dcsvm"),
         (["report", "compare", "svc,knn"], "write method=svc,knn"),
