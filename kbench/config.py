@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.errors import ConfigError, one_line, with_type
-from kbench.mistyped import check_word, instead_of, nearest, unread
+from kbench.mistyped import check_word, hint_for_unknown, nearest, syntax_error
 from kbench.synonyms import synonym
 
 
@@ -94,7 +94,7 @@ def require_option(group: str, name: str) -> Path:
                 f"no dataset is called {name!r}; write dataset.path={name} for a file of yours, "
                 f"as in kbench method=svc dataset.path={name}"
             )
-        hint = instead_of(group, name, known)
+        hint = hint_for_unknown(group, name, known)
         raise ConfigError(f"no {group} is called {name!r}{hint}")
     return known[name]
 
@@ -316,7 +316,7 @@ class Composer:
             return parsed
         except HydraException as error:
             typed = str(getattr(error, "override", None) or overrides[0])
-            raise unread(typed, str(error), intervals=intervals) from None
+            raise syntax_error(typed, str(error), intervals=intervals) from None
 
     def value(self, key: str, text: str) -> Any:
         """The typed value that Hydra's grammar reads in `text`; `\\${` in texts becomes `${`."""

@@ -14,9 +14,17 @@ from kbench.synonyms import NAMES, synonym
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
 KEYS = frozenset({*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"})
 
-# Similarity to a misspelt word (difflib's ratio) above which a name is offered, and the largest
-# difference to the most similar name. Set by hand.
+# Similarity to a misspelt word (difflib's ratio, from 0 to 1) above which a name is offered, and
+# the largest difference to the similarity of the best name. With a lower ratio or a larger
+# difference more misspellings are recognised, and more names are offered that were not meant. Set
+# by hand.
 _MIN_RATIO, _MAX_GAP = 0.6, 0.2
+# Number of characters from which a word is compared with parts of names, too: shorter words are in
+# many names that were not meant. Set by hand.
+_MIN_CONTAINED = 3
+# Number of names that are offered, and number of names in a group up to which a message lists them
+# all. With more names the right one is more often there, but the message is longer. Set by hand.
+_MAX_OFFERED, _MAX_LISTED = 3, 8
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -28,21 +36,25 @@ def nearest(word: str, known: Iterable[str]) -> str:
     ratios: dict[str, float] = {}
     for name in sorted(set(known)):
         matcher.set_seq1((name.rpartition(".")[2] if dotted else name).casefold())
-        contained = len(last_word) > 2 and last_word in name.casefold()
+        contained = len(last_word) >= _MIN_CONTAINED and last_word in name.casefold()
         if (matcher.quick_ratio() > _MIN_RATIO and matcher.ratio() > _MIN_RATIO) or contained:
             ratios[name] = matcher.ratio()
     min_ratio = max(ratios.values(), default=0.0) - _MAX_GAP
-    similar = {n: difflib.SequenceMatcher(None, n, word).ratio() for n in ratios}
+    full_ratios = {n: difflib.SequenceMatcher(None, n, word).ratio() for n in ratios}
     offered = [name for name in ratios if ratios[name] >= min_ratio]
-    offered.sort(key=lambda name: (-ratios[name], -similar[name]))
-    return f" (nearest: {', '.join(offered[:3])})" if offered else ""
+    offered.sort(key=lambda name: (-ratios[name], -full_ratios[name]))
+    return f" (nearest: {', '.join(offered[:_MAX_OFFERED])})" if offered else ""
 
 
-def instead_of(group: str, name: str, known: Iterable[str]) -> str:
-    """The hint of a message on a name that a group of configs, with names `known`, lacks."""
+def hint_for_unknown(group: str, name: str, known: Iterable[str]) -> str:
+    """What to write after "no GROUP is called NAME" in an error message.
+
+    group : folder of configs/
+    known : all names of the group
+    """
     known = list(known)
     names = f", there are {', '.join(sorted(known)) or 'none'}"
-    if len(known) > 8:
+    if len(known) > _MAX_LISTED:
         lists = f"`kbench list {group}s` names" if group in GROUPS else f"configs/{group} holds"
         names = f"; {lists} them"
     hint = nearest(name, known) or names
@@ -76,7 +88,7 @@ _HYDRA_KEYS = {
 
 
 def with_hyphens(word: str) -> str:
-    """A flag whose dash is typographic, as on web pages, with hyphens instead; '' if it is not."""
+    """`word` with hyphens in place of typographic dashes, as web pages have; '' if it has none."""
     if not word.startswith(("–", "—", "−")):
         return ""
     return "-" * (1 + (word[0] == "—")) + word.lstrip("–—−")
@@ -99,8 +111,8 @@ def check_word(text: str, before: str, after: str) -> None:
     key, equals, value = text.partition("=")
     name = key.lstrip("+~")
     if not equals and not text.startswith("~"):
-        if (split := before.endswith((",", "="))) or after.startswith("="):
-            first, second = (before, text) if split else (text, after)
+        if (continues := before.endswith((",", "="))) or after.startswith("="):
+            first, second = (before, text) if continues else (text, after)
             raise ConfigError(f"{first} {second}: write it without spaces, as in {first}{second}")
         hint = "; `kbench help` shows both"
         if hyphens := with_hyphens(text):
@@ -113,7 +125,10 @@ def check_word(text: str, before: str, after: str) -> None:
     if equals and not name:
         raise ConfigError(f"{text}: a key is missing before =, as in method{text}")
     if "@" in name:
-        raise ConfigError(f"{text}: kbench has no packages, write {name.partition('@')[0]}={value}")
+        raise ConfigError(
+            f"{text}: kbench does not take Hydra's packages (@); write "
+            f"{name.partition('@')[0]}={value}"
+        )
     if re.match(r"hydra[./]", name):
         hint = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {hint}")
@@ -127,7 +142,7 @@ def check_word(text: str, before: str, after: str) -> None:
     if text.startswith("+") and head not in KEYS:
         raise ConfigError(f"no key is called {name!r}{nearest(head, KEYS)}")
     if text.startswith("~") and head not in ("method", "tuned", "experiment"):
-        raise ConfigError(f"{text}: this key has a value always; write {name}=VALUE")
+        raise ConfigError(f"{text}: this key cannot be removed; write {name}=VALUE")
     if text == "tuned=null":
         raise ConfigError("tuned=null: write tuned=none, which uses no tuned file")
     if re.match(r"~(/|$)", value):
@@ -141,7 +156,7 @@ def _is_key(name: str) -> bool:
 
 
 def _syntax_hint(key: str, value: str) -> str:
-    """A hint for an unreadable value that quotes would not mend; '' if there is none."""
+    """The hint for a value that Hydra cannot parse; '' if quotes make it right."""
     straight = value.translate(dict.fromkeys(map(ord, "“”„‘’‚«»"), "'"))
     if straight != value:
         return f"quotes should be ' or \", as in {key}={straight}"
@@ -152,15 +167,18 @@ def _syntax_hint(key: str, value: str) -> str:
     if re.search(r"[\s;]+[\w.]+=", value):
         return "words are separated by blanks outside quotes"
     if value.startswith("{"):
-        return f"several values are written -m {key}={value.strip('{}')}, a mapping '{{name: 1}}'"
+        return (
+            f"several values are written -m {key}={value.strip('{}')}; a mapping is '{{name: 1}}'"
+        )
     return ""
 
 
-def unread(typed: str, reason: str, *, intervals: bool) -> ConfigError:
-    """The error on a word that Hydra's grammar does not read.
+def syntax_error(typed: str, reason: str, *, intervals: bool) -> ConfigError:
+    """Return the error for a word that Hydra cannot parse.
 
-    typed : the word. reason : the text of Hydra's error. intervals : whether the command searches
-    intervals.
+    typed : the word
+    reason : the text of Hydra's error
+    intervals : whether the command is `kbench tune`, which takes key=interval(LOW,HIGH)
     """
     text = one_line(typed)
     key, _, value = text.partition("=")
@@ -168,7 +186,9 @@ def unread(typed: str, reason: str, *, intervals: bool) -> ConfigError:
     if key != key.strip():
         return ConfigError(f"{text}: write {key.strip()}={value.strip()} without blanks")
     if is_plain and not re.fullmatch(r"[+~]*\w+([./]\w+)*", key):
-        return ConfigError(f"{text}: a key is words with points between them, as in method.C")
+        return ConfigError(
+            f"{text}: a key consists of words with dots between them, as in method.C"
+        )
     if is_plain and re.match(r"(tag\(.*)?interval\(", value):
         return ConfigError(
             f"{text}: should be {key}=interval(LOW,HIGH) of two numbers, or "

@@ -208,10 +208,10 @@ OF_TOOLS = [
         (["=svc", "dataset=iris"], "a key is missing before =, as in method=svc"),
         ([*RUN, "method.C =0.1"], "write method.C=0.1 without blanks"),
         *(
-            ([*RUN, word], "a key is words with points between them, as in method.C")
+            ([*RUN, word], "a key consists of words with dots between them, as in method.C")
             for word in ("method..C=3", "method.=3", ".method=svc", "/method=svc")
         ),
-        ([*RUN, "method@x=svc"], "kbench has no packages, write method=svc"),
+        ([*RUN, "method@x=svc"], "packages (@); write method=svc"),
         ([*RUN, "~method.C=3"], "method.C has another value: write ~method.C without ="),
         ([*RUN, "results_dir=${oc.env:NO_SUCH}/x"], "the environment has no variable NO_SUCH"),
         ([*RUN, "limits.threads=1.5"], "should be a whole number"),
