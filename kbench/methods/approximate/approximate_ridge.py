@@ -35,7 +35,7 @@ from kbench.methods.base.ridge import (
     WeightedRidgeClassifierMixin,
     WeightedRidgeRegressorMixin,
     compared_rows,
-    encoded_sample,
+    sample_targets,
     warn_unconverged,
 )
 from kbench.methods.base.survey import Survey
@@ -105,7 +105,7 @@ class _ApproximateRidge(RidgeEstimator):
                 self.kernel_error_ = kernel_error(exact, matrix, compared_rows(X, self.error_rows))
         return machine
 
-    def _samples_of_chunks(self) -> int | None:
+    def _sample_size(self) -> int | None:
         part = fresh_part(self.approximation, MEKA(), None)
         if isinstance(part, BKA):
             fits_chunks = self.solver == "direct" and part.partition == "kmeans"
@@ -117,7 +117,7 @@ class _ApproximateRidge(RidgeEstimator):
         part = with_gamma_of_all_rows(
             fresh_part(self.approximation, MEKA(), self.random_state), survey
         )
-        sample, targets = survey.sample, encoded_sample(survey)
+        sample, targets = survey.sample, sample_targets(survey)
         if isinstance(part, BKA):
             options: dict[str, Any] = {
                 "gamma": part.gamma,

@@ -75,7 +75,8 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
 
     fit_intercept: bool = False
 
-    # `decision_function` estimates the targets -1 and +1, so the runner records their errors.
+    # The decision values of a classifier estimate the targets -1 and +1, so that the runner records
+    # their regression errors, too.
     fits_targets: ClassVar[bool] = True
 
     @abstractmethod
@@ -108,17 +109,17 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
     @property
     def accepts_chunks(self) -> bool:
         """Whether `fit` takes `ChunkedRows` with these parameters."""
-        return (
-            not getattr(self, "_wants_probabilities", False)
-            and self._samples_of_chunks() is not None
-        )
+        return not getattr(self, "_wants_probabilities", False) and self._sample_size() is not None
 
-    def _samples_of_chunks(self) -> int | None:
-        """Rows of chunks that `_solve_chunks` needs as a sample; None if it needs all rows."""
+    def _sample_size(self) -> int | None:
+        """Size of the sample that `_solve_chunks` needs; None if a fit needs all rows in memory."""
         return None
 
     def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
-        """The function fitted to rows in chunks; `survey` has a sample, `seed` is for draws."""
+        """The function fitted to rows in chunks; `survey` has a sample of them.
+
+        seed : seed of all random draws
+        """
         raise NotImplementedError
 
     def _fit_chunks(
@@ -132,7 +133,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         refuse_with_chunks(self)
         with trace.phase("survey"):
             seed = check_random_state(getattr(self, "random_state", None)).randint(2**31)
-            survey = Survey(rows, targets, self._samples_of_chunks() or 0, seed)
+            survey = Survey(rows, targets, self._sample_size() or 0, seed)
             self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
             if self.fit_intercept:
                 self.intercept_ = targets.subtract_mean()
@@ -190,7 +191,7 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
 
-        X may be `ChunkedRows` where `accepts_chunks` is true; they contain their targets.
+        X may be `ChunkedRows`, which contain their targets, where `accepts_chunks` is true.
 
         Raises
         ------
@@ -242,7 +243,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to labels y : (n,).
 
-        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their labels.
+        X may be `ChunkedRows`, which contain their labels, where `accepts_chunks` is true.
 
         Raises
         ------
@@ -288,7 +289,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
 
 
 class _TakesWeights:
-    """`fit` with weights of rows; it precedes one of the mixins above."""
+    """A `fit` that takes `sample_weight`; it stands before a mixin from above among the bases."""
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -296,7 +297,7 @@ class _TakesWeights:
     ) -> Self:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m), or labels y : (n,).
 
-        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their targets or labels.
+        X may be `ChunkedRows`, which contain their targets, where `accepts_chunks` is true.
         `sample_weight` : (n,) are weights of the squared errors; a weight of 2 equals two copies.
 
         Raises
@@ -317,7 +318,7 @@ class WeightedRidgeClassifierMixin(_TakesWeights, RidgeClassifierMixin):
 
 
 def compared_rows(X: Any, error_rows: int) -> np.ndarray:
-    """Rows of X : (n, d) on which approximations are compared; (min(n, error_rows),) indices.
+    """Indices (min(n, error_rows),) of rows of X : (n, d) on which `kernel_error_` is computed.
 
     They depend on n alone, so that all methods and seeds are compared on the same rows.
     """
@@ -325,7 +326,7 @@ def compared_rows(X: Any, error_rows: int) -> np.ndarray:
 
 
 class SystemResult(Protocol):
-    """Result of solving a linear system: a CGResult or its record."""
+    """How the solution of a linear system ended: a `CGResult`, or a `RidgeRecord` of chunks."""
 
     @property
     def residual(self) -> np.ndarray: ...
@@ -340,7 +341,7 @@ class SystemResult(Protocol):
 def warn_unconverged(result: SystemResult, estimator: Any) -> None:
     """ConvergenceWarning if conjugate gradients stopped before they reached `tol`."""
     if not result.converged:
-        # The matrices are positive definite except for rounding.
+        # The systems are positive definite, so only rounding errors can make one indefinite.
         is_indefinite = result.stop_reason == "indefinite"
         reason = "rounding errors" if is_indefinite else limit(estimator, result.stop_reason)
         warn(
@@ -351,7 +352,7 @@ def warn_unconverged(result: SystemResult, estimator: Any) -> None:
         )
 
 
-def encoded_sample(survey: Survey) -> np.ndarray:
-    """The targets of m functions for the rows of the sample; (s, m) float64."""
+def sample_targets(survey: Survey) -> np.ndarray:
+    """Targets of the m functions at the s rows of the sample; (s, m) float64."""
     targets = survey.targets
     return targets.matrix(targets.encode(Block(survey.sample, survey.sample_y, "the sample")))

@@ -19,7 +19,7 @@ from kbench.methods.base.ridge import (
     KernelRidgeEstimator,
     RidgeClassifierMixin,
     RidgeRegressorMixin,
-    encoded_sample,
+    sample_targets,
     warn_unconverged,
 )
 from kbench.methods.base.sizes import CLIPPED_GROUP_ROWS, number_of_groups
@@ -144,7 +144,7 @@ class DCRidge(KernelRidgeEstimator):
         check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
         return np.array_split(check_random_state(self.random_state).permutation(n), n_parts)
 
-    def _samples_of_chunks(self) -> int | None:
+    def _sample_size(self) -> int | None:
         return ALPHA_ROWS
 
     def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
@@ -155,7 +155,7 @@ class DCRidge(KernelRidgeEstimator):
             "coef0": self.coef0,
         }
         kernel = make_kernel(self.kernel, sample, **options)
-        self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, encoded_sample(survey))
+        self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, sample_targets(survey))
         parts = self._parts(survey.n)
         trainer = SubsetTrainer(
             kernel, self.dtype, survey.targets, self.alpha_, self.tol, self.max_iter, len(parts)
