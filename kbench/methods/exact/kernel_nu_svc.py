@@ -15,7 +15,8 @@ from kbench.solvers.nu_dual.pairs import solve_nu_pairs
 from kbench.trace import Deadline, Trace
 from kbench.validated import real
 
-# Guard: nu may exceed the largest feasible value by this fraction, the rounding of sums of weights.
+# Guard: nu may exceed the largest feasible value by this fraction, because sums of weights are
+# rounded.
 _ROUNDING = 1e-12
 
 
@@ -23,15 +24,15 @@ _ROUNDING = 1e-12
 class KernelNuSVC(ExactSVC):
     """nu-support vector classifier.
 
-    Minimises 1/2 ||f||^2 + sum_i w_i max(0, rho - y_i (f(x_i) + b)) - nu W rho over f, b and rho
-    for weights w_i = 1 of the rows, W = sum_i w_i, the problem of `sklearn.svm.NuSVC`, whose
-    parameters have the same meaning here, through its dual
+    Minimises 1/2 ||f||^2 + sum_i w_i max(0, rho - y_i (f(x_i) + b)) - nu W rho over f, b and rho.
+    Here w_i is the weight of row i, by default 1, and W the sum of the weights. This is the problem
+    of `sklearn.svm.NuSVC`, and parameters have the same meaning as there. The dual is solved:
 
         min_a  1/2 a'Qa,   0 <= a_i <= w_i,   y'a = 0,   sum a = nu W,   Q_ij = y_i y_j k(x_i, x_j).
 
     At most a fraction nu of the training rows (by weight) then has a margin y (f + b) below rho,
-    and at least a fraction nu are support vectors. Functions are divided by rho, so that the margin
-    is 1 and the model is that of `KernelSVC` with C = 1 / rho.
+    and at least a fraction nu are support vectors. The solution f and b is divided by rho, so that
+    the margin is 1 and the model is that of `KernelSVC` with C = 1 / rho.
 
     Parameters
     ----------
@@ -44,8 +45,9 @@ class KernelNuSVC(ExactSVC):
     probability : bool, default=False
     tol : float, default=1e-3
         Violation at which to stop, in units of f before it is divided by rho, as in `NuSVC`, for
-        weights of mean 1. While rho is at most half of the violation, the solver continues, down to
-        tol / 100 or for as many steps again, unless equal rows of both classes make rho 0.
+        weights of mean 1. If rho is then at most half of the violation, the solver continues with
+        smaller tolerances, down to tol / 100, for at most as many further steps as before (10,000
+        if that is more). It does not continue if equal rows of both classes make rho 0.
     cache_size : float, default=1000.0
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows; `NuSVC` ignores this parameter. "balanced" makes every nu
@@ -58,8 +60,8 @@ class KernelNuSVC(ExactSVC):
         Seed of the folds for `probability`.
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        From `kernel` on as in `KernelSVC`, unless stated here. Problems of at most 1,024 rows are
-        solved in float64.
+        Problems of at most 1,024 rows are solved in float64. This parameter and all others from
+        `kernel` on have the same meaning as in `KernelSVC`, unless stated here.
 
     Attributes
     ----------
@@ -77,9 +79,10 @@ class KernelNuSVC(ExactSVC):
     Notes
     -----
     `kbench.solvers.nu_dual` solves each pair of classes. A working set of q rows takes n q kernel
-    values, and O(q) a step. If n_free of n rows are free, working sets grow to 2 n_free rows, with
-    8 n_free^2 float32 values in half of `cache_size`. On at most 1,024 rows, steps that take longer
-    than the interior-point method begin again at the optimum of that method.
+    values, and O(q) time for each step. If n_free of n rows are free, working sets grow to 2 n_free
+    rows, as far as their matrix of 4 n_free^2 values fits into half of `cache_size`. If the steps
+    among at most 1,024 rows take longer than the interior-point method, that method solves the
+    problem, and the steps continue from its optimum.
 
     A model whose margin rho is at most half of its violation is divided by half of the violation
     instead, and a ConvergenceWarning says so.
@@ -102,7 +105,7 @@ class KernelNuSVC(ExactSVC):
         **ExactSVC._parameter_constraints,
         "nu": [real(0.0, 1.0, closed="right")],
     }
-    # Weights alone bound the coefficients.
+    # The problem has no C: the upper bound of a coefficient is the weight of its row.
     C: ClassVar[float] = 1.0
 
     _: KW_ONLY
@@ -119,7 +122,7 @@ class KernelNuSVC(ExactSVC):
         matrix = data.matrix(self.dtype)
         # `tol` is in units of the function for weights of mean 1.
         bounds = relative_weights(data.C)
-        mean = float(data.C.max() / bounds.max())
+        mean_weight = float(data.C.max() / bounds.max())
         pairs = np.array(self._pairs if self._takes_pairs else [(1, 0)])
         result = solve_nu_pairs(
             matrix,
@@ -134,10 +137,13 @@ class KernelNuSVC(ExactSVC):
             max_iter=self.max_iter,
             shrinking=self.shrinking,
         )
+        # The solver's epsilon is minus the margin.
         rho = np.maximum(-result.epsilon, 0.5 * result.violation)
-        # With rows that are all equal, every rho solves the problem.
+        # Margin and violation are 0 if all rows are equal, for example; any rho is then optimal.
         rho[rho == 0.0] = 1.0
-        self.margin_ = mean * rho
+        self.margin_ = mean_weight * rho
+        # As in `dual_coef_` of `SVC`, a row of class a has one coefficient for each pair of a with
+        # another class, in the order of these classes.
         divisor, (a, b) = np.ones((len(result.coef), len(self.classes_))), pairs.T
         divisor[b - (b > a), a] = divisor[a - (a > b), b] = rho
         solution = Solution(len(pairs), result.coef / divisor[:, data.labels])
@@ -146,22 +152,21 @@ class KernelNuSVC(ExactSVC):
         return solution, matrix
 
     def _norms(self, bounds: np.ndarray, labels: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        """nu W of pairs of classes: the 1-norm of their coefficients, half of it for each class.
-
-        Sums of NumPy round less than `np.bincount`, which adds in order.
-        """
+        """nu W of pairs of classes: the 1-norm of their coefficients, half of it for each class."""
+        # NumPy's sums have smaller rounding errors than `np.bincount`, which adds in order.
         class_sums = np.array([bounds[labels == c].sum() for c in range(len(self.classes_))])
-        total, largest = class_sums[pairs].sum(axis=1), 2.0 * class_sums[pairs].min(axis=1)
-        infeasible = np.flatnonzero(self.nu * total > (1.0 + _ROUNDING) * largest)
+        total, max_norms = class_sums[pairs].sum(axis=1), 2.0 * class_sums[pairs].min(axis=1)
+        infeasible = np.flatnonzero(self.nu * total > (1.0 + _ROUNDING) * max_norms)
         if len(infeasible):
             p = infeasible[0]
             a, b = self.classes_[pairs[p]]
             raise ValueError(
-                f"specified nu is infeasible: nu={self.nu:g} is above {largest[p] / total[p]:.6g}, "
-                f"twice the part that the smaller of the classes {a} and {b} has of their rows; "
+                f"specified nu is infeasible: nu={self.nu:g} is above "
+                f"{max_norms[p] / total[p]:.6g}, twice the smaller class's fraction (by weight) of "
+                f"the rows of classes {a} and {b}; "
                 "class_weight='balanced' makes every nu feasible"
             )
-        norms: np.ndarray = np.minimum(self.nu * total, largest)
+        norms: np.ndarray = np.minimum(self.nu * total, max_norms)
         return norms
 
     def _warn(self, reasons: set[str]) -> None:
