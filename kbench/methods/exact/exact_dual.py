@@ -59,11 +59,11 @@ class ExactDual(CountedPrediction, TakesAnyRows):
 
     and whose functions are the kernel expansions K b + intercept.
 
-    A subclass has `fit`, which calls `_fit_duals`, and in `_peer` the name of the scikit-learn
-    class that it replaces.
+    A subclass has `fit`, which calls `_fit_duals`, and in `_sklearn_class` the name of the class of
+    scikit-learn that it replaces.
     """
 
-    _peer: ClassVar[str]
+    _sklearn_class: ClassVar[str]
     _parameter_constraints: ClassVar[dict] = EXACT_CONSTRAINTS
 
     def _fit_duals(
@@ -240,7 +240,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
 
     def _expansions(self, X: Any) -> np.ndarray:
         """K b of rows X : (u, d), with kernel="precomputed" (u, n_train); (u, m) float64."""
-        check_is_fitted(self, msg=NOT_FITTED.format(self._peer))
+        check_is_fitted(self, msg=NOT_FITTED.format(self._sklearn_class))
         if callable(self.kernel):
             blocks = [self._machine(self._new_values(rows)) for rows in self._row_blocks(X)]
             return np.concatenate(blocks)

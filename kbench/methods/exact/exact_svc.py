@@ -22,7 +22,7 @@ from kbench.methods.exact.callable_kernel import EXACT_CONSTRAINTS, TakesAnyRows
 from kbench.methods.exact.expansions import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.methods.exact.svc_conventions import NOT_FITTED, finite_C, freeze, match_rows
-from kbench.methods.exact.to_sklearn import fitted_peer
+from kbench.methods.exact.to_sklearn import sklearn_estimator
 from kbench.trace import Deadline, Trace
 from kbench.validated import choice, fit_context, usual
 
@@ -31,10 +31,11 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     """Base of classifiers that solve exact duals of two classes: of each pair of classes or, with
     multi_class="ovr", of each class against the rest.
 
-    A subclass has `_solve`, and in `_peer` the name of the scikit-learn class that it replaces.
+    A subclass has `_solve`, and in `_sklearn_class` the name of the class of scikit-learn that it
+    replaces.
     """
 
-    _peer: ClassVar[str]
+    _sklearn_class: ClassVar[str]
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **EXACT_CONSTRAINTS,
@@ -190,7 +191,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
 
     def _by_blocks(self, function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
         """Values of a function of rows, which a callable kernel gets in blocks."""
-        check_is_fitted(self, msg=NOT_FITTED.format(self._peer))
+        check_is_fitted(self, msg=NOT_FITTED.format(self._sklearn_class))
         if not callable(self.kernel):
             return function(X)
         return np.concatenate([function(rows) for rows in self._row_blocks(X)])
@@ -237,7 +238,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         ValueError
             break_ties=True with decision_function_shape="ovo".
         """
-        check_is_fitted(self, msg=NOT_FITTED.format(self._peer))
+        check_is_fitted(self, msg=NOT_FITTED.format(self._sklearn_class))
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if len(self.classes_) == 2 and self.fit_intercept:
@@ -265,7 +266,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             The kernel is not "linear", "poly", "rbf", "sigmoid" or "precomputed", those of LIBSVM,
             or several classes are solved one against the rest.
         """
-        check_is_fitted(self, msg=NOT_FITTED.format(self._peer))
+        check_is_fitted(self, msg=NOT_FITTED.format(self._sklearn_class))
         if self._normals is not None:
             raise ValueError(
                 "KernelSVC.to_sklearn: a fit to rows in chunks keeps the hyperplanes `coef_`, not "
@@ -279,15 +280,15 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             )
         import sklearn.svm  # imports scipy.stats, half a second
 
-        peer = getattr(sklearn.svm, self._peer)
-        return fitted_peer(peer, self, self.n_support_, -1.0 if is_binary else 1.0)
+        sklearn_class = getattr(sklearn.svm, self._sklearn_class)
+        return sklearn_estimator(sklearn_class, self, self.n_support_, -1.0 if is_binary else 1.0)
 
     @property
     def coef_(self) -> Any:
         """Normals of the hyperplanes, (m, d); only with kernel="linear"."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        check_is_fitted(self, msg=NOT_FITTED.format(self._peer))
+        check_is_fitted(self, msg=NOT_FITTED.format(self._sklearn_class))
         if self._normals is not None:
             return freeze(self._normals.copy())
         if not self._takes_pairs:

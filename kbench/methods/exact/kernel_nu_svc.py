@@ -100,7 +100,7 @@ class KernelNuSVC(ExactSVC):
     True
     """
 
-    _peer: ClassVar[str] = "NuSVC"
+    _sklearn_class: ClassVar[str] = "NuSVC"
     _parameter_constraints: ClassVar[dict] = {
         **ExactSVC._parameter_constraints,
         "nu": [real(0.0, 1.0, closed="right")],

@@ -11,14 +11,14 @@ from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.exact_dual import DualSolution
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
-from kbench.methods.exact.to_sklearn import HasPeer
+from kbench.methods.exact.to_sklearn import ConvertsToSklearn
 from kbench.solvers.nu_dual.nu_descent import solve_nu_dual
 from kbench.trace import Deadline, Trace
 from kbench.validated import real
 
 
 @dataclass(eq=False, repr=False)
-class KernelNuSVR(HasPeer, DualRegression):
+class KernelNuSVR(ConvertsToSklearn, DualRegression):
     """nu-support vector regression.
 
     Minimises 1/2 ||f||^2 + sum_i C_i (nu epsilon + max(0, |y_i - f(x_i) - b| - epsilon)) over f, b
@@ -77,7 +77,7 @@ class KernelNuSVR(HasPeer, DualRegression):
     True
     """
 
-    _peer: ClassVar[str] = "NuSVR"
+    _sklearn_class: ClassVar[str] = "NuSVR"
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,

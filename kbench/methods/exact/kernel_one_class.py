@@ -11,13 +11,13 @@ from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import checked_weights
 from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
-from kbench.methods.exact.to_sklearn import HasPeer
+from kbench.methods.exact.to_sklearn import ConvertsToSklearn
 from kbench.trace import Trace
 from kbench.validated import fit_context, real
 
 
 @dataclass(eq=False, repr=False)
-class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
+class KernelOneClassSVM(ConvertsToSklearn, OutlierMixin, ExactDual):
     """Outliers by the support of a distribution.
 
     Minimises 1/2 ||f||^2 + sum_i w_i max(0, rho - f(x_i)) - nu W rho for weights w_i = 1 of the
@@ -86,7 +86,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     array([ 1, -1])
     """
 
-    _peer: ClassVar[str] = "OneClassSVM"
+    _sklearn_class: ClassVar[str] = "OneClassSVM"
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **ExactDual._parameter_constraints,

@@ -92,7 +92,7 @@ class KernelQuantileRegressor(DualRegression):
     True
     """
 
-    _peer: ClassVar[str] = "QuantileRegressor"
+    _sklearn_class: ClassVar[str] = "QuantileRegressor"
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
         "quantile": [real(0, 1, closed="neither"), "array-like"],

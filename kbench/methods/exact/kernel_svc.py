@@ -176,7 +176,7 @@ class KernelSVC(LinearInChunks):
     True
     """
 
-    _peer: ClassVar[str] = "SVC"
+    _sklearn_class: ClassVar[str] = "SVC"
     _parameter_constraints: ClassVar[dict] = {
         **LinearInChunks._parameter_constraints,
         "C": [*BOUND, *PENALTY],

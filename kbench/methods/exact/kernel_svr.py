@@ -8,12 +8,12 @@ import numpy as np
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
-from kbench.methods.exact.to_sklearn import HasPeer
+from kbench.methods.exact.to_sklearn import ConvertsToSklearn
 from kbench.validated import NOT_NEGATIVE
 
 
 @dataclass(eq=False, repr=False)
-class KernelSVR(HasPeer, DualRegression):
+class KernelSVR(ConvertsToSklearn, DualRegression):
     """Epsilon-support vector regression.
 
     Minimises 1/2 ||f||^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon), the problem of
@@ -87,7 +87,7 @@ class KernelSVR(HasPeer, DualRegression):
     True
     """
 
-    _peer: ClassVar[str] = "SVR"
+    _sklearn_class: ClassVar[str] = "SVR"
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
