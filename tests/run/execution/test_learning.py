@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from harness import rows, run_here
 
+from kbench.run.execution import learning
 from kbench.run.execution.learning import LearningCurves
 
 
@@ -44,6 +45,22 @@ def test_regression_has_both_errors_and_a_method_that_shows_nothing_has_none():
     silent.observe(0.1, {"objective": 1.0})
     silent.close(1.0, np.ones(2))
     assert silent.tables() == []
+
+
+def test_curves_of_many_test_rows_take_some_of_them_at_equal_distances(monkeypatch):
+    monkeypatch.setattr(learning, "_CURVE_ROWS", 4)
+    X, y = np.arange(10.0)[:, None], np.where(np.arange(10) < 5, -1, 1)
+    curves = LearningCurves("binary", X, y)
+    seen = []
+
+    def predict(X):
+        seen.extend(X[:, 0])
+        return np.ones(len(X))
+
+    curves.observe(0.1, {"samples": 1, "predict": predict})
+    curves.close(1.0, np.where(np.arange(10) == 2, 1, y))
+    assert seen == [0.0, 2.0, 5.0, 7.0]
+    assert curves.tables()[0]["value"] == [0.5, 0.25]
 
 
 def test_a_run_keeps_its_curves_and_ends_at_the_error_of_its_row(tmp_path):
