@@ -134,6 +134,15 @@ def test_cfg_shows_the_composed_config_and_runs_nothing(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
+def test_a_ranking_has_the_sizes_that_the_command_line_names(tmp_path, monkeypatch):
+    got = {}
+    monkeypatch.setattr("kbench.report.make_ranking", lambda folder, **keys: got.update(keys) or "")
+    words = ["task=binary", "n=20000", "d=30", "reference=false", f"results_dir={tmp_path}"]
+    assert main(["report", "ranking", *words]) == 0
+    sizes = {"task": "binary", "n": 20000, "d": 30, "classes": None, "reference": False}
+    assert {key: got[key] for key in sizes} == sizes
+
+
 def test_plan_runs_nothing(tmp_path):
     words = ["-m", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1"]
     done = run_here(tmp_path, "plan", *words, check=0)

@@ -18,6 +18,7 @@ from kbench.methods import KernelSVC
 from kbench.metric import LearnedMetric, WithMetric
 from kbench.metric.columns import ColumnMap
 from kbench.metric.gradients import gradient_outer_product, squared_gradients
+from kbench.metric.ridge_problem import Standardised
 from kbench.metric.warp import steeper
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
@@ -106,6 +107,15 @@ def test_columns_that_say_nothing_are_harmless(problem):
     assert np.isfinite(metric.components_).all()
     assert metric.feature_importances_[6] == 0.0
     assert min(score["error"] for score in metric.scores_) < 0.2
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_constant_whose_mean_is_rounded_becomes_0(form):
+    rows = form(np.column_stack([np.full(1000, 0.1), np.linspace(0.0, 1.0, 1000)]))
+    empty = np.empty((0, 2))
+    scaler = Standardised(ColumnMap(empty, empty), rows)
+    assert scaler.deviation[0] == np.inf
+    np.testing.assert_allclose(scaler(rows).std(axis=0), [0.0, 1.0])
 
 
 def test_blocks_do_not_mix_features_of_different_groups(problem):

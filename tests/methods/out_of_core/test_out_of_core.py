@@ -28,7 +28,7 @@ from kbench.methods import (
     KernelSVC,
     PegasosClassifier,
 )
-from kbench.methods.base.survey import ClassTargets, Survey
+from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.divide.early_svc_chunks import cluster_seed
 from kbench.prediction import load_model, save_model
 from kbench.prediction.local_models_file import MachineWriter
@@ -155,6 +155,14 @@ def test_a_survey_without_checksum_and_variance_finds_the_same_otherwise(data):
     np.testing.assert_array_equal(part.sample, full.sample)
     assert (part.n, part.nbytes) == (full.n, full.nbytes)
     np.testing.assert_allclose(full.variance, X.var(), rtol=1e-5)
+
+
+def test_the_deviation_of_targets_far_from_0_keeps_its_digits(data):
+    X, _ = data
+    y = 1e9 + np.random.default_rng(0).normal(size=len(X))
+    targets = RealTargets()
+    Survey(ChunkedRows.of_arrays(X, y), targets, 10, 0)
+    np.testing.assert_allclose(targets.deviation, y.std(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_clusters", [2, 300, 70_000])  # 8, 16 and 32 bits for a cluster's number

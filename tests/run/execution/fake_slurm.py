@@ -3,7 +3,8 @@
 `sbatch` takes `limit` jobs at most (file `limit`), or refuses with the text of the file `refuses`.
 What `sacct` and `squeue` know of the jobs is in the file `states`, lines `id|STATE|node|reason`; a
 file `no_accounting` or `no_controller` makes them fail as the real ones do. With a file `forgets`
-`squeue` has no jobs that have ended, and with one `late` this is what `sacct` says.
+`squeue` has no jobs that have ended, and fails as the real one does if none is left; with one
+`late` this is what `sacct` says.
 """
 
 import os
@@ -34,7 +35,8 @@ echo 'JobID|State|NodeList'; if [ -e late ]; then cat late; else cat states; fi
 if [ -e no_controller ]; then echo 'Unable to contact slurm controller' >&2; exit 1; fi
 case "$*" in
 *--name*) grep 'PENDING\\|RUNNING' states | cut -d'|' -f1;;
-*) if [ -e forgets ]; then grep 'PENDING\\|RUNNING' states; else cat states; fi;;
+*) if [ ! -e forgets ]; then cat states; elif ! grep 'PENDING\\|RUNNING' states; then
+  echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; fi;;
 esac
 exit 0
 """,
