@@ -143,7 +143,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
                 # The small-problem solver has float32 rows; the other solver may have float64.
                 if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
                     raise
-        elif interior.takes(n):
+        elif interior.uses_map(n):
             optima = [interior.solve_by_rank(dual) for dual in duals]
             solutions = [None if result is None else _to_solution(result) for result in optima]
         if None not in solutions:
@@ -170,7 +170,9 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             return result
 
         def solve_dual(dual: Dual) -> DualSolution:
-            result = interior.bounded(dual, self.max_iter, lambda steps: solve_large(dual, steps))
+            result = interior.with_step_limit(
+                dual, self.max_iter, lambda steps: solve_large(dual, steps)
+            )
             if isinstance(result, InteriorResult):
                 return _to_solution(result)
             return DualSolution.of(result)
@@ -189,7 +191,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         start: np.ndarray | None,
         total: float,
     ) -> list[DualSolution | None]:
-        """Solve by the small-problem solver; None for a dual whose precision does not suffice."""
+        """Solve by the small-problem solver; None where float32 rows cannot reach `tol`."""
         rows = small_rows(kernel, X, np.arange(len(duals[0].rows)))
         z, lower, upper = (
             np.array([getattr(dual, name) for dual in duals]) for name in ("z", "lower", "upper")
@@ -267,4 +269,5 @@ def _with_best_constant(solution: DualSolution, dual: Dual) -> DualSolution:
 
 
 def _to_solution(result: InteriorResult) -> DualSolution:
+    # At least 1, because 0 means that another solver found the solution.
     return DualSolution.of(result, max(1, result.n_iter))

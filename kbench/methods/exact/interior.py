@@ -2,8 +2,9 @@
 
 The kernel's explicit map is used at once if the counted work is less (`solve_by_rank`). The
 large-problem solver has no bound on its steps. If it gets a small problem, because there is no
-intercept or most columns have two values, it stops after as many steps as the interior-point method
-costs (`bounded`), as the small-problem solver does.
+intercept or most columns have two values, it stops after the number of steps that cost as much as
+the interior-point method, which then solves the problem (`with_step_limit`). The small-problem
+solver has such a limit of its own.
 """
 
 import math
@@ -26,7 +27,7 @@ from kbench.trace import Deadline, Trace
 class Dual(NamedTuple):
     """A dual over chosen rows, as `solve_interior` takes it."""
 
-    rows: np.ndarray  # indices
+    rows: np.ndarray  # (q,) row numbers in X, to which the q entries of z and bounds belong
     z: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
@@ -65,13 +66,14 @@ class Interior:
         self._deadline, self._trace = deadline, trace
         self._full_map: LowRank | None = None
 
-    def takes(self, n: int) -> bool:
-        """Whether n of the rows are solved on the kernel's explicit map at once."""
+    def uses_map(self, n: int) -> bool:
+        """Whether a dual over n of the rows is solved on the kernel's explicit map at once."""
         if not self._kernel.of_rows or self._X.ndim < 2:  # texts, for example
             return False
         d = self._X.shape[1]
         rank = self._kernel.rank(d)
-        # A map as wide as dense rows takes no more memory than the rows.
+        # 16 bytes: float64 entries of the map and of a whitened copy (`LowRank`). A map as wide
+        # as dense rows takes no more memory than the rows.
         fits = 16.0 * n * rank <= self._cache_mb * 2**20 or (rank <= d and not sp.issparse(self._X))
         return fits and is_low_rank(n, rank, d)
 
@@ -89,12 +91,13 @@ class Interior:
         with np.errstate(over="ignore", invalid="ignore"):
             return LowRank(self._kernel.explicit_map(X), centred=self._centred)
 
-    def bounded(
+    def with_step_limit(
         self, dual: Dual, max_iter: int, solve: Callable[[int], Any]
     ) -> InteriorResult | Any:
         """The result of `solve(max_iter)`, or of this method if `solve` takes many steps.
 
-        dual : steps are bounded only for at most `MAX_STORED` points
+        dual : steps are limited only if it has n <= `MAX_STORED` points, and this method's three
+            n x n float64 matrices fit into `cache_mb`
         solve : solves the problem; its argument limits the steps, -1 for no limit
         """
         n = len(dual.rows)

@@ -20,14 +20,14 @@ from kbench.validated import fit_context, real
 class KernelOneClassSVM(ConvertsToSklearn, OutlierMixin, ExactDual):
     """Outliers by the support of a distribution.
 
-    Minimises 1/2 ||f||^2 + sum_i w_i max(0, rho - f(x_i)) - nu W rho for weights w_i = 1 of the
-    rows, W = sum_i w_i, the problem of `sklearn.svm.OneClassSVM`, whose parameters have the same
-    meaning here, through its dual
+    Minimises 1/2 ||f||^2 + sum_i w_i max(0, rho - f(x_i)) - nu W rho for weights w_i of the rows,
+    by default 1, and W = sum_i w_i. This is the problem of `sklearn.svm.OneClassSVM`, whose
+    parameters have the same meaning here. It is solved through its dual
 
         min_b  1/2 b'Kb,   0 <= b_i <= w_i,   sum b = nu W.
 
-    At most a fraction nu of the training rows (by weight) is then outside, f(x) < rho, and at least
-    a fraction nu are support vectors.
+    At most a fraction nu of the training rows (by weight) is then outside the support, where
+    f(x) < rho, and at least a fraction nu are support vectors.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class KernelOneClassSVM(ConvertsToSklearn, OutlierMixin, ExactDual):
     max_iter : int, default=-1
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        As in `KernelSVC`, unless stated here.
+        All parameters except `nu` have the same meaning as in `KernelSVC`, unless stated here.
 
     Attributes
     ----------
@@ -130,6 +130,7 @@ class KernelOneClassSVM(ConvertsToSklearn, OutlierMixin, ExactDual):
             weight_before = np.cumsum(weight) - weight
             start = np.clip(self.nu * weight.sum() - weight_before, 0.0, weight)
             dual = Dual(np.arange(n), np.zeros(n), np.zeros(n), weight)
+        # The mean weight; division by the largest one keeps the sum from overflow and underflow.
         unit = float(np.mean(weight / weight.max()) * weight.max())
         self._warn(self._fit_duals(X, [dual], trace, coupled=True, start=start, unit=unit))
         self.offset_ = -self.intercept_

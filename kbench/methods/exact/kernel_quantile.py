@@ -45,7 +45,7 @@ class KernelQuantileRegressor(DualRegression):
     max_time : float or None, default=None
         Limit in seconds for all quantiles together.
     dtype : {"float32", "float64"}, default="float32"
-        From `kernel` on as in `KernelSVR`, unless stated here.
+        All parameters from `kernel` on have the same meaning as in `KernelSVR`, unless stated here.
 
     Attributes
     ----------

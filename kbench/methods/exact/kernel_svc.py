@@ -25,28 +25,29 @@ class KernelSVC(LinearInChunks):
     ----------
     C : float or "loo", default=1.0
         Upper bound of the dual variables, multiplied by the weights of row and class; inf, the
-        hard margin, is taken as 1e10, with a warning where that bounds a variable. "loo", the
-        default on the command line: 1 / the ridge of the lowest leave-one-out error on at most 500
-        rows, `C_`.
+        hard margin, is taken as 1e10, with a warning where that bounds a variable. With "loo", the
+        default on the command line, C is 1 / ridge for the kernel ridge model with the lowest
+        leave-one-out error on at most 500 rows; `C_` is the choice.
     kernel : str or callable, default="rbf"
         A kernel of `kbench.kernels.KERNELS`; `python -m kbench.kernels` shows their formulas. A
         callable gets all rows of `fit` in one call, as in SVC, if their values fit into
         `cache_size` (8 n^2 bytes); beyond, it is called with blocks of rows and all rows of `fit`.
         The rows may be of any kind, such as texts, and the values sparse. Precomputed values are
-        dense. Values of training rows are symmetric, up to 3e-4 of the largest one.
+        dense. The matrix of the training rows must be symmetric, up to 3e-4 of its largest value.
     gamma : float, (d,) array or {"scale", "auto"}, default="scale"
         "scale" is 1 / (d Var(X)) of all rows, those of weight 0 included, as in SVC; "auto" is
-        1 / d. Positive: with gamma=0 the kernel is constant, so
-        that every row would have the same decision value. An array has a width for each column of
-        X: "rbf" is then exp(-sum_j gamma_j (x_j - z_j)^2), and any kernel that of gamma=1 and
-        columns times sqrt(gamma_j), or times gamma_j where gamma multiplies a distance and not its
-        square ("laplacian" and the Matern kernels). Columns of width 0 do not count. The fit copies
+        1 / d. Numbers are positive, because with gamma=0 the kernel is constant, so that every row
+        would have the same decision value. An array has a width for each column of X: "rbf" is then
+        exp(-sum_j gamma_j (x_j - z_j)^2), and any other kernel is evaluated with gamma=1 on columns
+        times sqrt(gamma_j), or times gamma_j where gamma multiplies a distance and not its square
+        ("laplacian" and the Matern kernels). Columns of width 0 have no effect. `fit` then copies
         the rows.
     degree : int, default=3
         At least 1: with degree=0 the kernel is constant.
     coef0 : float, default=0.0
     shrinking : bool, default=True
-        Whether the large-problem solver sets aside points that matter little.
+        Whether the large-problem solver works on a subset of the points and checks the others from
+        time to time; with both values the solution satisfies `tol` on all points.
     probability : bool, default=False
         Whether to fit what `predict_proba` needs: a sigmoid of the decision values of held-out rows
         in five folds, for each pair of classes ("ovr": for each class against the rest). Takes
@@ -64,10 +65,11 @@ class KernelSVC(LinearInChunks):
     max_iter : int, default=-1
         Limit on steps of each binary problem; -1 means no limit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        What `decision_function` returns for several classes that are taken by pairs: a value for
-        each class, from votes and confidence, or the values of the pairs.
+        What `decision_function` returns for several classes with multi_class="ovo": a value for
+        each class, from the pairs' votes and decision values, or the decision values of the pairs.
     break_ties : bool, default=False
-        Whether `predict` decides equal votes by confidence; otherwise the first class wins.
+        Whether the decision values of the pairs decide between classes with equally many votes in
+        `predict`; otherwise the first of these classes wins.
     random_state : int, RandomState or None, default=None
         Seed of the folds for `probability`.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -84,8 +86,8 @@ class KernelSVC(LinearInChunks):
         rounding of the rows could hide a violation above `tol`. Coefficients and gradient are
         float64 in every case, and the violation from float64 values is at most `tol`.
     split : bool, default=True
-        Whether the large-problem solver solves groups of points apart if the kernel between
-        them cannot be seen at `tol`.
+        Whether the large-problem solver solves groups of points separately if the kernel values
+        between them are negligible at `tol`.
     warm_start : bool, default=False
         Whether `fit` begins at the solution of the last fit, if that had the same classes in the
         same rows and proportional weights. The result is the same up to `tol` and takes less time.
@@ -117,7 +119,8 @@ class KernelSVC(LinearInChunks):
     shape_fit_ : tuple
         Shape of X.
     objective_, duality_gap_ : float
-        Value of the dual, and by how much the primal is above it at most; sums over problems.
+        Objective of the dual, and the primal objective minus the dual one, which bounds the error
+        of the objective; sums over problems.
     violation_ : float
         Largest of the problems' violations. With `converged_` the violation from float64 kernel
         values is at most `tol`; after a limit `violation_` is from float64 values.
@@ -129,7 +132,7 @@ class KernelSVC(LinearInChunks):
     timings_ : dict of str to float
         Seconds of "prepare", "solve" and, with `probability`, "calibrate".
     model_bytes_ : int
-        What prediction keeps.
+        Bytes of the arrays with which the model predicts.
     n_features_in_ : int
 
     See Also
@@ -144,8 +147,8 @@ class KernelSVC(LinearInChunks):
     number of rows, and small problems of any semidefinite kernel after many steps, are solved by
     `kbench.solvers.interior_point` in 15 to 50 iterations, whatever C and the columns' scales are;
     where float64 cannot reach `tol` at such a C, the warning says "rounding".
-    Small problems end at the optimum itself where that costs little beside the steps, or where a
-    large C leaves a large duality gap.
+    The small-problem solver continues from `tol` to the optimum itself where that costs little
+    beside the steps, or where a large C leaves a large duality gap.
 
     A fit to rows in chunks (kernel="linear") takes 128 bytes a row beside the rows, which it writes
     to disk and reads ten times an iteration. Its model is `coef_` and `intercept_`: support vectors

@@ -19,7 +19,7 @@ _USABLE_ERROR = 1e-4
 
 
 class LastFit(NamedTuple):
-    """What the next fit with `warm_start` can begin at."""
+    """The solution of a fit, from which the next fit with `warm_start` can start."""
 
     kernel: Kernel
     rows_key: str  # hash of X
@@ -30,7 +30,7 @@ class LastFit(NamedTuple):
 
     @classmethod
     def of(cls, data: "Data", solution: "Solution") -> "LastFit":
-        """What a fit leaves."""
+        """Keep what the next fit needs of this one."""
         return cls(data.kernel, data.rows_key, data.labels, data.C, solution.coef, solution.results)
 
     def scaled(self, C: np.ndarray) -> np.ndarray:
@@ -70,12 +70,12 @@ class LastFit(NamedTuple):
 
 
 class Data:
-    """A checked training set with its kernel, and what both solvers need of it."""
+    """A checked training set with its kernel, in the forms that the solvers need."""
 
     def __init__(self, X: Any, labels: np.ndarray, C: np.ndarray, kernel: Kernel) -> None:
         self.X, self.labels, self.C, self.kernel = X, labels, C, kernel
         self.order = np.argsort(labels, kind="stable")
-        self.rows_key = ""  # hash of X, where the next fit may begin at this one
+        self.rows_key = ""  # hash of X with `warm_start`, otherwise not needed
 
     def dual(self, y: np.ndarray) -> Dual:
         """The binary problem of signs y : (n,), 0 for rows that are not in it."""
@@ -107,13 +107,14 @@ class Solution:
         self.intercept, self.objective, self.violation, self.duality_gap = np.zeros((4, m))
         self.n_iter = np.zeros(m, np.int64)
         self.reasons = ["tol"] * m
-        self.interior: list[int] = []  # iterations of problems of the interior-point method
+        # Iterations of each problem that the interior-point method solved.
+        self.interior_iter: list[int] = []
         self.small_entries = 0  # kernel values that the small-problem solver computed
         # Set if the large-problem solver solved all problems.
         self.results: list[BoxDualResult] | None = None
 
     def place(self, p: int, coef: np.ndarray, pair: tuple[int, int] | None, labels: Any) -> None:
-        """Set the coefficients (n,) of problem p, of a pair of classes or of all."""
+        """Set the coefficients (n,) of problem p, which has a pair of classes or (None) all."""
         if pair is None:
             self.coef[p] = coef
             return
@@ -130,7 +131,7 @@ class Solution:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to say of the way that the problems were solved."""
-        if not self.interior:
+        """The entry of `notes_` on problems that the interior-point method solved, if any."""
+        if not self.interior_iter:
             return ()
-        return (interior_note(len(self.interior), len(self.reasons), sum(self.interior)),)
+        return (interior_note(len(self.interior_iter), len(self.reasons), sum(self.interior_iter)),)

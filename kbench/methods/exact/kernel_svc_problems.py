@@ -54,7 +54,7 @@ class SolvesPairs(ExactSVC):
             try:
                 self._solve_small(data, small, coef0, limits, solution)
             except KernelRangeError:
-                # Its rows are float32.
+                # The small-problem solver has float32 rows; the other solver may have float64.
                 if data.matrix(self.dtype).dtype == np.float32:
                     raise
                 small = []
@@ -85,7 +85,7 @@ class SolvesPairs(ExactSVC):
         results = []
         for p in unsolved:
             dual = data.dual(problem.Y[:, p])
-            result = interior.bounded(dual, self.max_iter, functools.partial(solve, p))
+            result = interior.with_step_limit(dual, self.max_iter, functools.partial(solve, p))
             self._record(data, p, problem.Y[:, p], result, solution)
             if isinstance(result, BoxDualResult):
                 results.append(result)
@@ -107,21 +107,21 @@ class SolvesPairs(ExactSVC):
     def _solve_by_rank(
         self, data: Data, problems: set[int], interior: Interior, solution: Solution
     ) -> set[int]:
-        """Solve what the kernel's explicit map makes cheap; return the problems' numbers."""
+        """Solve the problems that the kernel's explicit map makes cheap; return their numbers."""
         solved: set[int] = set()
-        if not self._may_use_map or not problems or not interior.takes(len(data.labels)):
+        if not self._may_use_map or not problems or not interior.uses_map(len(data.labels)):
             return solved
         Y = self._signs(data.labels)
         for p in sorted(problems):
             dual = data.dual(Y[:, p])
-            result = interior.solve_by_rank(dual) if interior.takes(len(dual.rows)) else None
+            result = interior.solve_by_rank(dual) if interior.uses_map(len(dual.rows)) else None
             if result is not None:
                 self._record(data, p, Y[:, p], result, solution)
                 solved.add(p)
         return solved
 
     def _record(self, data: Data, p: int, y: np.ndarray, result: Any, solution: Solution) -> None:
-        """Copy the result of problem p of signs y : (n,), over its own rows or over all."""
+        """Copy the result of problem p with signs y : (n,), 0 for rows outside the problem."""
         solution.record(p, result)
         solution.reasons[p] = result.stop_reason
         coef = np.zeros(len(y))
@@ -129,7 +129,7 @@ class SolvesPairs(ExactSVC):
             coef = result.alpha * y
         else:
             coef[np.flatnonzero(y)] = result.coef
-            solution.interior.append(result.n_iter)
+            solution.interior_iter.append(result.n_iter)
         solution.place(p, coef, self._pairs[p] if self._takes_pairs else None, data.labels)
 
     def _small_problems(self, data: Data) -> list[int]:
@@ -140,7 +140,7 @@ class SolvesPairs(ExactSVC):
             n_points = [int(sizes[a] + sizes[b]) for a, b in self._pairs]
         else:
             n_points = [len(data.labels)] * (1 if len(self.classes_) == 2 else len(self.classes_))
-        # Smaller problems fit if the largest does: mostly one decision for all.
+        # If the largest problem is small enough, all are, which usually saves the other checks.
         if is_small(max(n_points), X, self.cache_size):
             return list(range(len(n_points)))
         fits = {size: is_small(size, X, self.cache_size) for size in set(n_points)}
@@ -154,13 +154,14 @@ class SolvesPairs(ExactSVC):
         limits: StepLimits,
         solution: Solution,
     ) -> None:
-        """Solve these problems by the small-problem solver; set their part of `solution`."""
+        """Solve these problems by the small-problem solver and copy the results to `solution`."""
         C, rows = data.C[data.order], data.sorted_rows
         coef0 = None if coef0 is None else coef0[:, data.order]
         if self._takes_pairs:
             starts = np.array([0, *itertools.accumulate(np.bincount(data.labels).tolist())])
             every_pair = self._pairs
             pairs = [every_pair[p] for p in problems]
+            # MiB for values within classes; the rest is for the values of a pair. Set by hand.
             memory_mb = 0.5 * self.cache_size
             result = solve_pairs(rows, starts, C, limits, pairs, coef0=coef0, memory_mb=memory_mb)
         else:
@@ -172,7 +173,7 @@ class SolvesPairs(ExactSVC):
         for p, reason in zip(problems, result.stop_reason, strict=True):
             solution.reasons[p] = reason
         solution.small_entries = result.kernel_entries
-        solution.interior += [count for count in result.interior if count]
+        solution.interior_iter += [count for count in result.interior if count]
 
     def _comparable_last_fit(self, data: Data) -> LastFit | None:
         """The last fit, if it had the same classes in the same rows and proportional bounds."""
@@ -180,6 +181,7 @@ class SolvesPairs(ExactSVC):
         if not self.warm_start or last is None or not np.array_equal(last.labels, data.labels):
             return None
         ratio = data.C.max() / last.C.max()
+        # Guard: bounds that differ by this fraction are equal up to rounding.
         return last if np.allclose(data.C, last.C * ratio, rtol=1e-12, atol=0.0) else None
 
     def _start(self, problem: KernelProblems, last: LastFit | None, key: str) -> Start | None:

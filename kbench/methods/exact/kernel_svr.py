@@ -41,7 +41,7 @@ class KernelSVR(ConvertsToSklearn, DualRegression):
     fit_intercept : bool, default=True
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        From `kernel` on as in `KernelSVC`, unless stated here.
+        All parameters from `kernel` on have the same meaning as in `KernelSVC`, unless stated here.
 
     Attributes
     ----------
