@@ -30,8 +30,8 @@ from kbench.methods.base.widths import scaled_rows, with_widths
 from kbench.prediction.flops import expansion_flops
 from kbench.validated import NOT_NEGATIVE, usual
 
-# Bytes of kernel values of one call if not all values fit into `cache_size`: more bytes take more
-# memory, fewer take more calls. Set by hand.
+# Bytes (64 MiB) of the kernel values that one call of the function returns, if not all values fit
+# into `cache_size`: more bytes take more memory, fewer take more calls. Set by hand.
 _CALL_BYTES = 2**26
 
 
@@ -55,7 +55,7 @@ def kernel_values(function: Any, A: Any, B: Any) -> np.ndarray:
 class NumberedRows:
     """A subset of the rows of `fit`, by their numbers."""
 
-    ids: np.ndarray
+    ids: np.ndarray  # (s,) ints
 
     @property
     def shape(self) -> tuple[int]:
@@ -114,9 +114,9 @@ class WholeRowsKernel(Kernel):
 
 
 class ValueCentres:
-    """Centres whose kernel values with new rows are columns of the rows that are predicted.
+    """Centres of a model whose `predict` gets kernel values with all rows of `fit`, (u, n).
 
-    indices : (s,) numbers of the centres among the rows of `fit`
+    indices : (s,) numbers of the centres among the rows of `fit`, thus columns of these values
     """
 
     def __init__(self, indices: np.ndarray) -> None:
@@ -205,7 +205,7 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         return kernel_values(self.kernel, X, self._fit_rows)
 
     def _row_blocks(self, X: Any) -> list[Any]:
-        """New rows in blocks whose kernel values fit into `cache_size`; mostly one block."""
+        """Divide new rows into blocks whose kernel values fit into `cache_size`."""
         u, n = _num_samples(X), _num_samples(self._fit_rows)
         step = max(1, int(self.cache_size * 2**20) // (8 * n))
         if u <= step:

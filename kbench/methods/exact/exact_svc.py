@@ -51,7 +51,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     fit_intercept: bool = True
     warm_start: bool = False
 
-    # The hyperplanes of a fit to rows in chunks, which keeps no support vectors.
+    # (m, d) normals of the hyperplanes after a fit to rows in chunks, which keeps no support
+    # vectors; otherwise None.
     _normals: np.ndarray | None = None
 
     @property
@@ -242,7 +243,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if len(self.classes_) == 2 and self.fit_intercept:
-            # A value of exactly 0 is the second class, as in SVC.
+            # A decision value of exactly 0 means the second class, as in SVC.
             return np.where(self.decision_function(X) >= 0.0, self.classes_[1:], self.classes_[:1])
         if not self._takes_pairs or self.break_ties:
             return super().predict(X)

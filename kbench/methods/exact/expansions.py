@@ -95,7 +95,7 @@ def pair_expansion(
 def gaussian_centres(
     kernel: Kernel, X: Any, support: np.ndarray, coef: np.ndarray, error: float
 ) -> GaussianCentres:
-    """Support vectors whose decision values have at most this rounding error."""
+    """Support vectors in float32, or in float64 if rounding errors of f could exceed `error`."""
     assert isinstance(kernel, RBF)
     norm = math.sqrt(squared_norms(coef).max(initial=0.0))
     return GaussianCentres(X[support], kernel.gamma, error=error, norm=norm)

@@ -48,7 +48,7 @@ class KernelNuSVR(ConvertsToSklearn, DualRegression):
     max_iter : int, default=-1
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        All parameters from `kernel` on have the same meaning as in `KernelNuSVC`, unless stated here.
+        Parameters from `kernel` on have the same meaning as in `KernelNuSVC`, unless stated here.
 
     Attributes
     ----------

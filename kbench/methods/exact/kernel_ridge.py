@@ -35,8 +35,8 @@ from kbench.validated import NOT_NEGATIVE, choice, usual, validate_data
 # proposals are rejected. Set by hand.
 _BLOCKS = 10
 _MIN_BLOCK = 64
-# Rows up to which a matrix that is singular in float64 is solved by least squares: their singular
-# values take 20 n^3 operations, ten seconds at this number. Set by hand.
+# Largest number of rows for which a matrix that is singular in float64 is solved by least squares:
+# its singular values take 20 n^3 operations, ten seconds at this number. Set by hand.
 _LEAST_SQUARES_ROWS = 2000
 # A matrix counts as singular if its rounding errors exceed this fraction of alpha; at 0.1,
 # iterations still reach the error of a factorisation. Set by hand.
@@ -302,6 +302,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     ) -> Machine:
         self._weight = weight
         kernel = self._kernel(X)
+        # scikit-learn computes "cosine", of which a `FunctionKernel` does not know that it is
+        # positive semidefinite.
         is_definite = kernel.is_definite or self.kernel == "cosine"
         is_solvable = is_definite and np.min(self.alpha_) > 0.0
         if is_solvable and not self._is_singular(kernel, X, weight):
@@ -319,7 +321,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
 
     def _is_singular(self, kernel: Kernel, X: Any, weight: np.ndarray | None) -> bool:
         """Whether float64 rounding errors come near alpha, so that iterations would end far from
-        the solution, which scikit-learn's least squares reach. Many rows are not checked."""
+        the solution, which scikit-learn's least squares reach. More than 2,000 rows are not checked."""
         n = X.shape[0]
         if self.solver == "pcg" or n > _LEAST_SQUARES_ROWS:
             return False

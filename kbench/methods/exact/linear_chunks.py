@@ -27,7 +27,8 @@ from kbench.trace import Deadline, Trace
 
 # Largest number of float64 vectors, with an entry for each row, that the solver holds.
 _VECTORS = 16
-# Rows of the sample on which C="loo" is decided. Set by hand.
+# Rows of the sample from which C="loo" takes at most 500 distinct rows: a larger sample takes more
+# memory, a smaller one may have fewer distinct rows. Set by hand.
 _LOO_ROWS = 20_000
 
 
@@ -44,8 +45,8 @@ class LinearInChunks(SolvesPairs):
     """Fits `KernelSVC(kernel="linear")` to rows in chunks, by `kbench.solvers.interior_point`.
 
     One pass counts the classes, a second writes the rows to a folder, from which each iteration
-    reads them about ten times. Memory holds sixteen numbers a row. The model consists of the
-    normals of the hyperplanes, without support vectors.
+    reads them about ten times. Memory holds 16 float64 numbers a row. The model consists of the
+    normals and intercepts of the hyperplanes, without support vectors.
     """
 
     @property
@@ -63,11 +64,13 @@ class LinearInChunks(SolvesPairs):
         deadline, targets = Deadline(self.max_time, trace), ClassTargets()
         with trace.phase("survey"):
             survey = Survey(rows, targets, _LOO_ROWS if self.C == "loo" else 1, 0, variance=False)
+        # 4/3 is the inverse of `_FOR_ROWS` (kbench/run/execution/chunked.py): in a run, the vectors
+        # may take `limits.memory_mb`. Set by hand.
         size_mb = 8.0 * _VECTORS * survey.n / 2**20
         if size_mb > rows.memory_mb * 4.0 / 3.0:
             raise KbenchError(
-                f"{survey.n} rows take {size_mb:,.0f} MiB beside themselves, {8 * _VECTORS} bytes "
-                f"a row; memory_mb={rows.memory_mb:g} is too little"
+                f"the solver's vectors for {survey.n} rows take {size_mb:,.0f} MiB, {8 * _VECTORS} "
+                f"bytes a row; memory_mb={rows.memory_mb:g} is too little"
             )
         self.classes_, self.n_features_in_ = targets.classes, rows.n_features
         self.class_weight_ = targets.weights(self.class_weight)
@@ -133,7 +136,7 @@ class LinearInChunks(SolvesPairs):
         deadline: Deadline,
         trace: Trace,
     ) -> _Plane:
-        """The plane of one problem; points : its rows' numbers, None if it has all rows."""
+        """Solve one problem; points : numbers of the rows that it has, None for all rows."""
         mean = np.zeros(self.n_features_in_)
         if self.fit_intercept:
             mean = rows.mean()

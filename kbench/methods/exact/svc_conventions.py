@@ -47,6 +47,6 @@ def match_rows(values: np.ndarray, X: Any) -> Any:
 
 
 def freeze(values: Any) -> Any:
-    """Make values read-only and return them; each access computes them anew."""
+    """Make values of a property read-only, because a change would be lost, and return them."""
     (values.data if sp.issparse(values) else values).flags.writeable = False
     return values
