@@ -138,5 +138,5 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
         """Left singular vectors of a block, and its numerical rank."""
         block = kernel.block(rows, kernel.points(columns))
         vectors, singular_values, _ = scipy.linalg.svd(block, full_matrices=False)
-        least = max(block.shape) * singular_values[0] * self.rank_tol
-        return vectors, int(np.sum(singular_values > least))
+        threshold = max(block.shape) * singular_values[0] * self.rank_tol
+        return vectors, int(np.sum(singular_values > threshold))

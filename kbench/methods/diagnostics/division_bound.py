@@ -36,8 +36,8 @@ class DivisionBound(TwoClassDiagnostic):
     ----------
     n_clusters : int or sequence of int, default=(8, 16, 32, 64, 128)
     partition : {"kmeans", "kernel_kmeans", "ghitta", "random"}, default="kernel_kmeans"
-        As in `DCSVC`.
     n_samples : int, default=1000
+        `partition` and `n_samples` have the same meaning as in `DCSVC`.
     C : float, default=1.0
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`, or "precomputed".

@@ -100,6 +100,7 @@ class KernelSpectrum(TwoClassDiagnostic):
         with trace.phase("spectrum"):
             singular_values = np.abs(scipy.linalg.eigvalsh(K))
         with trace.phase("cluster"):
+            # Limit on the iterations of k-means, ten times its default. Set by hand.
             _, labels = sampled_kmeans(problem.X, self.n_clusters, rng.permutation(n), max_iter=100)
             order = np.argsort(labels, kind="stable")
         with trace.phase("machine"):

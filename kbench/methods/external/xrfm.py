@@ -1,8 +1,9 @@
 """xRFM, the recursive feature machines of the package `xrfm`, as scikit-learn estimators.
 
 D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M. Belkin, "xRFM: Accurate, scalable, and
-interpretable feature learning models for tabular data", 2025. The package needs held-out rows to
-choose the round, and features and targets of unit variance; this module provides both.
+interpretable feature learning models for tabular data", 2025. The package needs held-out rows, on
+which it chooses among its rounds of feature learning, and features and targets of unit variance;
+this module provides both.
 """
 
 from dataclasses import dataclass
@@ -27,11 +28,11 @@ class _XRFM(BaseEstimator):
     Parameters
     ----------
     max_leaf_size : int, default=10000
-        Most rows in a leaf of the tree; one takes 4 max_leaf_size^2 bytes. The package's default,
-        60,000, takes 14 GB.
+        Largest number of rows in a leaf of the tree, whose kernel matrix takes 4 max_leaf_size^2
+        bytes; the package's default, 60,000, takes 14 GB. Set by hand.
     n_trees : int, default=1
     validation_fraction : float, default=0.2
-        Fraction of the rows that is held out to choose the round. Set by hand.
+        Fraction of the rows that is held out to choose among rounds. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

@@ -1,4 +1,5 @@
-"""Estimators on a hierarchically semi-separable (HSS) kernel matrix, and RACQP, ADMM without one.
+"""Estimators on a hierarchically semi-separable (HSS) kernel matrix, and RACQP.
 
-The compression of the matrix is in `kbench.approximation.hss`, ADMM in `kbench.solvers`.
+RACQP is an ADMM on exact kernel values. The compression of the matrix is in
+`kbench.approximation.hss`, ADMM in `kbench.solvers`.
 """

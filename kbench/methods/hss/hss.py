@@ -11,9 +11,9 @@ from kbench.approximation.hss import ShiftedFactor
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Trace
 
-# Rounding in the factors may require a larger shift than the least eigenvalue. The first attempt is
-# this factor times that eigenvalue; failures double the shift up to 8 times, to 256 times the first
-# attempt. Set by hand.
+# The shift that makes K~ semidefinite is known to about 1 % (`needed_shift`), and rounding in the
+# factors may require more: the first attempt is `_SAFETY` times this shift, and failures double it
+# at most `_DOUBLINGS` times, to 256 times the first attempt. Set by hand.
 _SAFETY = 1.1
 _DOUBLINGS = 8
 

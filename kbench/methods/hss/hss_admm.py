@@ -55,8 +55,9 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         (no factors exist, or the steps of the fixed number of iterations grow), "auto" raises
         beta, with a warning.
     max_iter : int, default=10
-        As in the paper, whose C is 1. On the command line it is 100: with a C of up to 128, which
-        "loo" may choose, ten iterations can be less accurate than a linear model.
+        Limit on the iterations; 10 is the paper's number, for C = 1. On the command line it is 100,
+        because with a C of up to 128, which "loo" may choose, the model after ten iterations can be
+        less accurate than a linear model.
     tol : float or None, default=None
         Largest residual at which iterations stop, see `solve_admm`. None runs exactly `max_iter`
         iterations, as the paper does.
@@ -126,8 +127,8 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
     Notes
     -----
     O(n r (r + d)) time to compress and factorise at ranks r; O(n (r + leaf_size)) time for each
-    iteration, and memory. Prediction costs O(n_sv d) a row, and after few iterations nearly all
-    rows have coefficients; compressed prediction costs O((leaf_size + r log n) d).
+    iteration, and as much memory. Prediction costs O(n_sv d) a row, and after few iterations
+    nearly all rows have coefficients; compressed prediction costs O((leaf_size + r log n) d).
 
     References
     ----------
@@ -208,7 +209,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         if len(Cs) > 1:
             with trace.phase("validate"):
                 self.validation_scores_ = self._validate(targets.X, targets.Y, bounds, deadline)
-            # Ties go to the smallest bound.
+            # Among equal scores the smallest C is best.
             best = int(np.lexsort((np.array(Cs), -self.validation_scores_))[0])
             for C, score in zip(Cs, self.validation_scores_, strict=True):
                 trace(C=C, validation_accuracy=score)
@@ -281,7 +282,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         return compressed, solution
 
     def _penalty(self, compressed: CompressedKernel, trace: Trace) -> tuple[float, float]:
-        """Return the beta asked for, and the least value not below it that has factors."""
+        """Return the initial beta and, with "auto", the same or a larger one that has factors."""
         if self.beta != "auto":
             return float(self.beta), float(self.beta)
         if self.tol is not None and compressed.shift is not None:

@@ -28,13 +28,14 @@ from kbench.trace import Trace
 from kbench.validated import choice, fit_context, usual, validate_data
 
 # Seconds of a compressed fit, for n rows and rank R between the two halves of the data:
-# a n + b n R + c R^3. An exact fit takes d n^3. Set by hand, from 4,000 and 8,000 rows of five
-# sets; only the ratio matters. `scripts/bench_hss.py exact` times both fits and the choice.
+# `_ROW_S` n + `_RANK_S` n R + `_CUBE_S` R^3. An exact fit takes `_EXACT_S` n^3. Set by hand, from
+# 4,000 and 8,000 rows of five data sets; only the ratio of both times decides.
+# `scripts/bench_hss.py exact` times both fits and the choice.
 _ROW_S, _RANK_S, _CUBE_S, _EXACT_S = 5e-5, 2e-7, 1.5e-10, 3.3e-12
 # Rows up to which the kernel matrix and its factor are stored: 4 GiB of float32 for both. Set by
 # hand.
 _MAX_EXACT_ROWS = 23_170
-# Tolerance of the exact solution, as in `KernelRidge`, and a limit on its iterations.
+# The defaults of `tol` and `max_iter` in `KernelRidge`, for the exact solution.
 _TOL, _MAX_ITER = 1e-8, 200
 
 
@@ -241,8 +242,8 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         if exact_is_faster and (n > _MAX_EXACT_ROWS or 4.0 * n**2 > max_bytes):
             warn(
                 f"the kernel matrix of {n} rows hardly compresses (rank {rank:.0f} between halves "
-                f"of {n // 2} rows), and an exact one takes too much memory; FalkonRegressor or "
-                "ApproximateRidge need less of both"
+                f"of {n // 2} rows), and the exact matrix takes too much memory; FalkonRegressor "
+                "and ApproximateRidge need less time and memory"
             )
             return False
         return exact_is_faster

@@ -56,8 +56,8 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between blocks.
     halved : bool, default=True
-        The quadratic term is 1/2 x'Hx. False: x'Hx, as in the authors' driver, whose solution is
-        half the solution for twice the bound.
+        Whether the quadratic term is 1/2 x'Hx. It is x'Hx in the authors' driver and with False;
+        the solution is then half of the solution with 1/2 x'Hx and the bound 2 C.
     decimals : int or None, default=None
         Decimals to which the dual variables are rounded; 3 in the authors' driver. None: no
         rounding.
@@ -168,6 +168,8 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
             self.intercept_ = intercepts(
                 lambda _: products, targets.Y, w, np.broadcast_to(targets.C[:, None], w.shape)
             )
+            # An iterate far from the optimum can be worse than a constant: take the multiple of it
+            # with the smallest primal objective, possibly 0.
             for j in np.flatnonzero([not result.converged for result in results]):
                 signs = targets.Y[:, j]
                 best = settle(
