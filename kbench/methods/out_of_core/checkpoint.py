@@ -17,7 +17,8 @@ import numpy as np
 from kbench.files import atomic_file
 from kbench.kernels.chunks import dense_on_used_columns
 
-# Rows that a fingerprint hashes: more rows notice more changes of the data. Set by hand.
+# Number of evenly spaced rows that a fingerprint hashes: with more rows it detects more changes of
+# the data, and takes longer. Set by hand.
 _HASHED_ROWS = 1000
 
 

@@ -68,7 +68,7 @@ class Trainer(Protocol):
     record: ClassVar[type]
 
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> Any:
-        """X : (s, d), targets : (s, ...) as `Targets.encode` returns them."""
+        """Rows X : (s, d), targets : (s, ...) of `ChunkedTargets.encode`; returns a `record`."""
 
 
 class Place(NamedTuple):
@@ -226,8 +226,13 @@ def _divide_again(
     max_rows: int,
     number: int,
 ) -> tuple[KMeansTree, list[Place]]:
-    """A tree for the rows of one leaf, and the places of its leaves."""
+    """A tree for the rows of one leaf, and the places of the tree's leaves.
+
+    number : of the leaves that were divided before; it makes the name of the folder of the rows
+    """
     leaf_rows = place.spilled.chunked(place.cluster, rows)
+    # Clusters have half of the largest size on average: with fewer clusters more of them would have
+    # to be divided again. Set by hand.
     n_clusters = -(-2 * place.size // max_rows)
     survey = Survey(leaf_rows, _EncodedTargets(), _LEAF_SAMPLE * n_clusters, rng.randint(2**31))
     subtree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
@@ -286,8 +291,8 @@ def train_clusters(
         notes = []
         if records:
             notes.append(
-                f"an interrupted fit had trained {len(records)} of {len(places)} clusters: seconds "
-                "are those of the others"
+                f"an interrupted fit had trained {len(records)} of {len(places)} clusters: the "
+                "seconds of this fit do not include these"
             )
         missing = [cluster for cluster in range(len(places)) if cluster not in records]
         size = task_size(len(missing))
@@ -302,6 +307,7 @@ def train_clusters(
 
 
 def _train(trainer: Trainer, places: list[Place], clusters: list[int]) -> list[tuple[int, Any]]:
+    """Pairs of the number of a cluster and its record: one task, of several clusters."""
     results = []
     for place, cluster in zip(places, clusters, strict=True):
         X, targets = place.spilled.cluster(place.cluster)

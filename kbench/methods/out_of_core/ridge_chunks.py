@@ -60,7 +60,7 @@ def fit_normal_equations(
 
 
 class RidgeRecord(NamedTuple):
-    """The exact ridge model of some rows."""
+    """The exact ridge model of the rows of one cluster or subset."""
 
     machine: KernelExpansion
     n_rows: int
@@ -88,7 +88,7 @@ class BlockTrainer:
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> RidgeRecord:
         Y, n = self.targets.matrix(targets), len(targets)
         kernel = KernelMatrix(self.kernel, X, self.dtype)
-        # The matrix needs a centre, which the expansion does not use.
+        # `BlockDiagonalKernel` requires a centre for each block; its value changes nothing here.
         centre = Centroids(np.zeros((1, X.shape[1])))
         matrix = BlockDiagonalKernel([kernel], [np.arange(n)], centre)
         coef = matrix.solve(Y, self.alpha)
@@ -196,13 +196,17 @@ def cluster_sample(n_clusters: int) -> int:
 
 
 def max_cluster_rows(rows: ChunkedRows) -> int:
-    """Rows of the largest subset whose kernel matrix, and its factor in float64, fit."""
+    """Rows of the largest cluster whose kernel matrix, and its factor, fit into memory.
+
+    An entry takes 12 bytes: 4 in the float32 matrix and 8 in the float64 factor.
+    """
     return max(1, int(np.sqrt(_MATRIX_MEMORY * rows.memory_mb * 2**20 / 12)))
 
 
 def _identity(
     trainer: Any, rows: ChunkedRows, survey: Survey, parameters: dict[str, Any], max_rows: int
 ) -> dict[str, Any]:
+    """The `identity` of `working_folder`: all on which the files of a fit depend."""
     return {
         "rows": survey.checksum,
         "block_rows": rows.block_rows,

@@ -42,7 +42,7 @@ def in_order(
     ready: dict[int, Any] = {}
     n_yielded, address = 0, client.scheduler.address
     try:
-        with client.as_current():  # it need not be the default client of this process
+        with client.as_current():  # may differ from the default client of this process
             completed = as_completed(futures, with_results=True)
         for future, result in completed:
             if isinstance(result, CancelledError):
