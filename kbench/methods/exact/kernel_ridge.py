@@ -321,7 +321,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
 
     def _is_singular(self, kernel: Kernel, X: Any, weight: np.ndarray | None) -> bool:
         """Whether float64 rounding errors come near alpha, so that iterations would end far from
-        the solution, which scikit-learn's least squares reach. More than 2,000 rows are not checked."""
+        the solution, which scikit-learn's least squares reach. At most 2,000 rows are checked."""
         n = X.shape[0]
         if self.solver == "pcg" or n > _LEAST_SQUARES_ROWS:
             return False

@@ -25,7 +25,7 @@ from kbench.solvers.interior_point.factor_rows import ReadRows, sums
 from kbench.solvers.interior_point.problem import LowRank
 from kbench.trace import Deadline, Trace
 
-# Largest number of float64 vectors, with an entry for each row, that the solver holds.
+# Largest number of float64 vectors, with an entry for each row, that `solve_signed` holds.
 _VECTORS = 16
 # Rows of the sample from which C="loo" takes at most 500 distinct rows: a larger sample takes more
 # memory, a smaller one may have fewer distinct rows. Set by hand.
