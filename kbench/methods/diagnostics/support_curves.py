@@ -44,6 +44,7 @@ def _exact(random_state: Any, **options: Any) -> BoxSVC:
 class _ShrinkingSVC(KernelSVC):
     """The exact model by single-coordinate descent with LIBSVM's shrinking."""
 
+    # The interior-point method on the map would replace the descent whose curve is measured.
     _may_use_map: ClassVar[bool] = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

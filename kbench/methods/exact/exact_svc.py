@@ -62,6 +62,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
+        """Class numbers (a, b), a < b, of the problems, in the order of `intercept_`."""
         return list(itertools.combinations(range(len(self.classes_)), 2))
 
     def _signs(self, index: np.ndarray) -> np.ndarray:

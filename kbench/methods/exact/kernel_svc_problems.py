@@ -20,8 +20,8 @@ from kbench.solvers.small import StepLimits, is_small, solve_each, solve_pairs
 from kbench.trace import Deadline, Trace
 
 
-class SolvesPairs(ExactSVC):
-    """Base of `KernelSVC`, whose parameters it reads."""
+class SolvesBinaryProblems(ExactSVC):
+    """Base of `KernelSVC`, which has the parameters that these methods read."""
 
     split: bool
 

@@ -17,7 +17,7 @@ from kbench.methods.base.penalty import penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.exact.expansions import interior_note, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import LastFit
-from kbench.methods.exact.kernel_svc_problems import SolvesPairs
+from kbench.methods.exact.kernel_svc_problems import SolvesBinaryProblems
 from kbench.methods.exact.svc_conventions import finite_C, warn_of_unbounded
 from kbench.methods.out_of_core.out_of_core import working_folder
 from kbench.solvers.interior_point.duals import InteriorResult, solve_signed
@@ -41,7 +41,7 @@ class _Plane(NamedTuple):
     intercept: float
 
 
-class LinearInChunks(SolvesPairs):
+class LinearInChunks(SolvesBinaryProblems):
     """Fits `KernelSVC(kernel="linear")` to rows in chunks, by `kbench.solvers.interior_point`.
 
     One pass counts the classes, a second writes the rows to a folder, from which each iteration

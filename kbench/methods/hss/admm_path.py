@@ -16,7 +16,8 @@ from kbench.methods.hss.hss import CompressedKernel
 from kbench.solvers import ADMMResult, balance, intercepts, solve_admm
 from kbench.trace import Deadline, Trace
 
-# Kernel rows that the exact solver may keep, in MiB. Set by hand.
+# MiB of kernel rows that the exact solver may keep, as by default in `KernelSVC`: more memory saves
+# kernel values. Set by hand.
 _CACHE_MB = 1000.0
 # The exact solver starts from zero if more than this fraction of the rows have a coefficient: the
 # gradient at such a start takes more kernel values than the start saves. Set by hand.

@@ -27,7 +27,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, fit_context, usual, validate_data
 
-# The paper's rule for beta: 100, times ten at each of these numbers of rows that is reached.
+# The paper's rule for beta: 100, and ten times as much from each of these numbers of rows on.
 _BETA_STEPS = (100_000, 1_000_000)
 
 

@@ -12,8 +12,9 @@ from kbench.clustering.shuffle_on_disk import spill
 from kbench.methods.base.survey import Survey
 from kbench.trace import Trace
 
-# Rows of the sample on which features, landmarks and clusters are chosen, the default `n_samples`
-# of MEKA; and least number of sampled rows for each landmark. Set by hand.
+# Number of rows of the sample on which features, landmarks and clusters are chosen (the default
+# `n_samples` of MEKA), and least number of sampled rows for each landmark. Larger samples take more
+# time and memory. Set by hand.
 SAMPLE = 20_000
 _ROWS_PER_LANDMARK = 4
 
