@@ -35,7 +35,8 @@ class AESVC(KernelParameters, BoxClassifier):
     eps : float, default=0.01
         Squared distance that is neglected; with a negative value, all rows are representatives.
     first_level : {"fls2", "fls1"}, default="fls2"
-        How rows are first divided into sets: at the median kernel distance from a row, or in order.
+        How rows are first divided into sets: "fls2" bisects recursively at the median kernel
+        distance from a row, "fls1" takes the rows in order.
     first_size : int, default=100000
         Largest number P of rows of such a set.
     second_size : int, default=1000
@@ -51,7 +52,8 @@ class AESVC(KernelParameters, BoxClassifier):
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
     random_state : int, RandomState or None, default=None
-        From `C` on as in `KernelSVC`; `random_state` is the seed of the folds for `probability`.
+        Seed of the folds for `probability`. `C`, `tol`, `cache_mb` (which `KernelSVC` calls
+        `cache_size`), `max_iter`, `max_time` and `dtype` have the same meaning as in `KernelSVC`.
 
     Attributes
     ----------

@@ -145,7 +145,7 @@ class _ApproximateRidge(RidgeEstimator):
     def _streams(self) -> bool:
         """Whether `partial_fit` works with these parameters."""
         part = fresh_part(self.approximation, MEKA(), None)
-        # Sums hold targets minus their mean, which every chunk would change.
+        # With an intercept the sums would need targets minus their mean, which each chunk changes.
         return self.solver == "direct" and hasattr(part, "row_basis") and not self.fit_intercept
 
     def _is_first_chunk(self) -> bool:
@@ -228,7 +228,8 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     max_time : float or None, default=None
         As in `KernelSVC`; "cg" and "pcg" check it between products.
     error_rows : int, default=1000
-        Rows on which `kernel_error_` is measured, outside the clock; 0 for none. Set by hand.
+        Number of rows on which `kernel_error_` is measured, outside the timed part of `fit`; 0
+        measures nothing. Set by hand.
     fit_intercept : bool, default=False
         As in `KernelRidge`; True excludes `partial_fit`.
     random_state : int, RandomState or None, default=None

@@ -13,9 +13,9 @@ whose condition number is bounded when m is large enough. (The paper's lambda is
 paper estimates K_nm' K_nm in the preconditioner from the m landmarks. Here it is estimated from p
 rows P, where p may exceed m:
 
-    A'A = (n / p) T^-T K_pm' K_pm T^-1 + alpha I,
+    A'A = (n / p) T^-T K_pm' K_pm T^-1 + alpha I.
 
-The preconditioner is then accurate for a smaller m. The paper's has the landmarks as P.
+The preconditioner is then accurate for a smaller m. With the landmarks as P it is the paper's.
 KRILL (Diaz, Epperly, Frangella, Tropp and Webber, "Robust, Randomized Preconditioning for Kernel
 Ridge Regression", arXiv 2304.12465) estimates K_nm' K_nm from all rows, by a sparse random sign
 embedding Phi of 2 m rows, each column of which has 8 entries of +-1 / sqrt(8):
@@ -75,8 +75,9 @@ class FalkonRidge(KernelRidgeEstimator):
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
     tol : float, default=1e-4
-        Relative residual of the preconditioned system; with `max_iter`, set by hand.
+        Relative residual of the preconditioned system at which the iterations end. Set by hand.
     max_iter : int, default=100
+        Largest number of iterations of conjugate gradients. Set by hand.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between products. The preconditioner gets half of the time
         and leaves out rows for which none is left.
@@ -109,7 +110,7 @@ class FalkonRidge(KernelRidgeEstimator):
     converged_ : bool
     kernel_entries_ : int
     n_parameters_ : int
-        Numbers of the landmarks and of b.
+        Number of entries of the landmarks and of b together.
     timings_ : dict of str to float
         Seconds of "landmarks" (choice of landmarks and preconditioner) and "solve".
     model_bytes_, n_features_in_ : int
@@ -155,8 +156,8 @@ class FalkonRidge(KernelRidgeEstimator):
             def to_coef(beta: np.ndarray) -> np.ndarray:
                 return solve_triangular(T, solve_triangular(A, beta))
 
-            def from_gradient(inner: np.ndarray) -> np.ndarray:
-                return solve_triangular(A, solve_triangular(T, inner, trans=1), trans=1)
+            def preconditioned(gradient: np.ndarray) -> np.ndarray:
+                return solve_triangular(A, solve_triangular(T, gradient, trans=1), trans=1)
 
             def product(beta: np.ndarray) -> np.ndarray:
                 scaled = solve_triangular(A, beta)
@@ -166,7 +167,7 @@ class FalkonRidge(KernelRidgeEstimator):
 
             result = solve_cg(
                 product,
-                from_gradient(columns.transposed(Y)),
+                preconditioned(columns.transposed(Y)),
                 tol=self.tol,
                 max_iter=self.max_iter,
                 max_time=deadline.seconds_left(),
@@ -217,29 +218,33 @@ class FalkonRidge(KernelRidgeEstimator):
             blocks: Any = (embedding[rows] for rows in _batches(len(embedding)))
             total = len(embedding)
         else:
+            # More rows cost m^2 each and save iterations: with the m = 500 landmarks alone, and
+            # float32 sums, 40,000 rows of covtype did not converge in 100 of them. Set by hand.
             p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
             sample = rng.choice(n, min(n, p), replace=False) if p else indices
             blocks = (exact.block(sample[batch], landmarks) for batch in _batches(len(sample)))
             total = n
-        square, n_done = np.zeros((m, m), np.float32, order="F"), 0
+        whitened_gram, n_done = np.zeros((m, m), np.float32, order="F"), 0
         for block in blocks:
             whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
             # float32 suffices: a relative error of 6e-8 does not change the number of iterations.
             # ssyrk fills the upper triangle, the only one that `cholesky` reads.
             whitened = whitened.astype(np.float32, order="F")
-            square = ssyrk(1.0, whitened, 1.0, square, overwrite_c=True)
+            whitened_gram = ssyrk(1.0, whitened, 1.0, whitened_gram, overwrite_c=True)
             n_done += len(block)
             if deadline.passed:
                 break
-        square *= total / n_done
+        whitened_gram *= total / n_done
 
         def factorise(shift: float) -> np.ndarray:
-            shifted = square.astype(np.float64)
+            shifted = whitened_gram.astype(np.float64)
             shifted[np.diag_indices(m)] += shift
             return cholesky(shifted, overwrite_a=True)
 
-        # A ridge of the preconditioner changes the number of iterations only.
-        alpha, largest = float(self.alpha_), float(square.diagonal().max())
+        # The preconditioner's ridge changes only the number of iterations. If rounding makes the
+        # factorisation fail at alpha, the larger of 10 alpha and the rounding error is tried next;
+        # the 10 is set by hand.
+        alpha, largest = float(self.alpha_), float(whitened_gram.diagonal().max())
         rounding = float(np.finfo(np.float32).eps) * largest
         return T, at_first_shift(factorise, alpha, max(10.0 * alpha, rounding))
 
@@ -254,7 +259,7 @@ class FalkonClassifier(RidgeClassifierMixin, FalkonRidge):
 
 
 class _Columns:
-    """Products with K_nm, which is stored in float32 if it fits into `memory_mb`.
+    """Products with K_nm, which is stored in float32 if it fits into `memory_mb` MiB.
 
     Products are summed in float64: landmarks that are almost linearly dependent have large
     coefficients of opposite signs, which cancel.
@@ -286,9 +291,10 @@ class _Columns:
         return out
 
     def embed(self, Phi: sp.csc_array, deadline: Deadline) -> np.ndarray:
-        """Phi K_nm; (p, n) -> (p, m) float64; rows before the deadline are scaled to stand for all.
+        """Phi K_nm; (p, n) -> (p, m) float64.
 
-        A block has p rows, so that additions to the p m sums are not more than kernel values.
+        If the deadline passes, the rows summed so far are scaled to stand for all n. Blocks have p
+        rows: adding a block to the p m sums takes no more additions than it has kernel values.
         """
         (p, n), m = Phi.shape, len(self._indices)
         out, n_done = np.zeros((p, m)), 0

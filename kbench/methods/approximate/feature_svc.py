@@ -83,20 +83,20 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
             return self._fit_chunks(chunks, rng, deadline, trace)
         with trace.phase("prepare"):
-            targets = self._targets(X, y, sample_weight)
-            rows, Y, C = targets
+            problem = self._targets(X, y, sample_weight)
+            rows, Y, C = problem
             copies = Duplicates.of(rows, Y.argmax(axis=1), Y[:, 0])
             if copies is not None:
                 rows, Y = rows[copies.first], Y[copies.first]
                 C = np.bincount(copies.kind, C)
         with trace.phase("cluster"):
-            self.feature_map_ = self._feature_map(rng.randint(2**31)).fit(targets.X)
+            self.feature_map_ = self._feature_map(rng.randint(2**31)).fit(problem.X)
         with trace.phase("features"):
             blocks = FeatureBlocks(self.feature_map_, rows, self.memory_mb, trace)
-        result = self._solve(blocks, Y, C, len(targets.Y), rng, deadline, trace)
+        result = self._solve(blocks, Y, C, len(problem.Y), rng, deadline, trace)
         alpha = result.alpha if copies is None else result.alpha[copies.kind]
-        self._describe(result, alpha, targets.Y, blocks.n_rows_computed, trace)
-        self._calibrate(targets.X, y, sample_weight, trace, deadline)
+        self._describe(result, alpha, problem.Y, blocks.n_rows_computed, trace)
+        self._calibrate(problem.X, y, sample_weight, trace, deadline)
         return self
 
     @property

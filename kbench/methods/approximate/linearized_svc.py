@@ -56,13 +56,14 @@ class LinearizedSVC(FeatureSVC):
     n_support_ : (n_classes,) ints
         Rows of each class with a nonzero dual variable.
     objective_, duality_gap_, violation_ : float
-        Of the linear dual; objective and gap are sums over the one-vs-rest problems.
+        Values at the solution of the linear dual; objective and gap are sums over the one-vs-rest
+        problems, the violation is the largest.
     n_iter_ : int
     converged_ : bool
     kernel_entries_ : int
         Kernel values between rows and landmarks computed in `fit`; absent without landmarks.
     n_parameters_, model_bytes_ : int
-        Numbers of the map and of w; bytes that prediction needs.
+        Number of entries of the map and of w together; bytes that prediction needs.
     timings_ : dict of str to float
         Seconds of "prepare", "cluster" (fitting the map), "features", "solve".
     n_features_in_ : int

@@ -41,7 +41,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
     Parameters
     ----------
     n_components : int, default=200
-        Number of basis functions of each binary problem; d_max in the paper.
+        Number of basis functions of each binary problem; d_max in the paper. Set by hand.
     n_candidates : int, default=59
         Random points that are compared for each addition: with probability 0.95, one of 59 is among
         the best 5 % of all points.
@@ -51,8 +51,10 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
         As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     class_weight, probability
         As in `KernelSVC`.
+    max_time : float or None, default=None
+        As in `KernelSVC`; it is checked between additions and between Newton steps.
     dtype : {"float32", "float64"}, default="float32"
-        `kernel` to `dtype` have the same meaning as in `KernelSVC`.
+        As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
         Seed of the candidates.
 
@@ -62,7 +64,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
     support_ : (n_sv,) ints
         Rows that are in at least one basis.
     dual_coef_ : (1, n_sv) or (n_classes, n_sv)
-        b
+        Coefficients b of each problem, 0 for rows that are not in its basis.
     n_support_ : (n_classes,) ints
         Basis rows of each class.
     objective_ : float
@@ -74,7 +76,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
     converged_ : bool
     kernel_entries_ : int
     n_parameters_, model_bytes_ : int
-        Numbers that prediction needs, and bytes of the model.
+        Number of entries of the basis rows and of b, and bytes of the model.
     timings_ : dict of str to float
         Seconds of "prepare", "select", "newton".
     n_features_in_ : int
@@ -113,24 +115,24 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
     C: float | str = 1.0
     dtype: str = "float32"
 
-    def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
+    def _train(self, problem: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
-        require_weight_range(targets.C, "C times sample_weight")
+        require_weight_range(problem.C, "C times sample_weight")
         with trace.phase("prepare"):
-            function = self._make_kernel(targets.X)
-            kernel = KernelMatrix(function, targets.X, self.dtype)
+            function = self._make_kernel(problem.X)
+            kernel = KernelMatrix(function, problem.X, self.dtype)
         results = [
             solve_sparse_primal(
                 kernel,
                 column,
-                targets.C,
+                problem.C,
                 self.n_components,
                 rng,
                 n_candidates=self.n_candidates,
                 max_time=deadline.seconds_left(),
                 trace=trace,
             )
-            for column in targets.Y.T
+            for column in problem.Y.T
         ]
         with trace.phase("prepare"):
             self.support_ = np.unique(np.concatenate([result.basis for result in results]))
@@ -140,13 +142,13 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
             dtype = prediction_dtype(kernel, coef)
             self._machine = KernelExpansion(kernel, self.support_, coef, dtype)
         self.dual_coef_ = coef.T
-        self.n_support_ = self._count_by_class(targets.Y[self.support_])
+        self.n_support_ = self._count_by_class(problem.Y[self.support_])
         self.objective_ = sum(result.objective for result in results)
         self.gradient_norm_ = max(result.gradient_norm for result in results)
         self.n_iter_ = sum(result.n_iter for result in results)
         self.converged_ = all(result.converged for result in results)
         self.kernel_entries_ = kernel.n_entries
-        self.n_parameters_ = len(self.support_) * targets.X.shape[1] + coef.size
+        self.n_parameters_ = len(self.support_) * problem.X.shape[1] + coef.size
         if not self.converged_:
             in_time = all(result.in_time for result in results)
             prefix = (
