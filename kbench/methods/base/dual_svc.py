@@ -27,8 +27,8 @@ class DualFit(NamedTuple):
 
     parts: Sequence[Part]  # with the results of their solves
     n_iter: int  # steps of all solves
-    # Makes the decision function X : (u, d) -> (u, m), which has `nbytes`, of alpha : (n, m); None
-    # makes the kernel expansion.
+    # Makes the decision function, X : (u, d) -> (u, m) with `nbytes`, from alpha : (n, m). None
+    # stands for the kernel expansion.
     machine: Callable[[np.ndarray], Any] | None = None
     intercept: Sequence[float] | float = 0.0  # (m,), or one number for all problems
 
@@ -48,7 +48,7 @@ class DualSVC(KernelParameters, BoxClassifier):
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
         """Solve the dual of the method's parts of the rows."""
 
-    # Subclasses have nested sets of parameters and no nested estimators.
+    # Subclasses have no nested estimators whose `fit` would check parameters of its own.
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
@@ -61,8 +61,8 @@ class DualSVC(KernelParameters, BoxClassifier):
             Or `ChunkedRows`, which contain their labels, if the class accepts them.
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row. The weights do not influence how the rows are divided, but rows
-            of weight 0 are left out before.
+            Multiplies C row by row. The weights do not influence how the rows are divided, except
+            that rows of weight 0 are left out before the division.
         trace : Trace, optional
             Receives the phases and the intermediate states that the class documents.
 
@@ -116,7 +116,7 @@ def n_steps(parts: Sequence[Part]) -> int:
     return sum(result.n_iter for part in parts for result in part.results)
 
 
-def fitting_number(name: str, value: int, n: int, reduced: int) -> int:
+def clipped_count(name: str, value: int, n: int, reduced: int) -> int:
     """The parameter's value; if it exceeds the n training points, `reduced` with a warning."""
     if value <= n:
         return value

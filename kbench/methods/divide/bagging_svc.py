@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.methods.base.box_svc import KernelProblems
-from kbench.methods.base.dual_svc import DualFit, DualSVC, fitting_number, n_steps
+from kbench.methods.base.dual_svc import DualFit, DualSVC, clipped_count, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import number_of_groups
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -31,8 +31,9 @@ class BaggingSVC(DualSVC):
     Parameters
     ----------
     n_estimators : int or None, default=None
-        None: one for each 500 rows, at most 64, but one for each 4,000 of more than 256,000 rows.
-        At most the number of rows; a larger number is reduced with a warning.
+        Number of models. None: one for each 500 rows, at most 64, but one for each 4,000 rows if
+        there are more than 256,000 rows. More models than rows are reduced to the number of rows,
+        with a warning.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
 max_iter, max_time, dtype, \
 shrinking
@@ -100,7 +101,7 @@ shrinking
         n = len(problem.Y)
         with trace.phase("prepare"):
             n_estimators = number_of_groups(self.n_estimators, n)
-            n_estimators = fitting_number("n_estimators", n_estimators, n, n)
+            n_estimators = clipped_count("n_estimators", n_estimators, n, n)
             rng = check_random_state(self.random_state)
             size = -(-n // n_estimators)
             self.samples_ = [
@@ -133,7 +134,8 @@ class Vote:
 
     Parameters
     ----------
-    n_outputs : m
+    machines : The decision functions of the models, X : (u, d) -> (u, n_outputs)
+    n_outputs : m, which is 1 for two classes, else n_classes
     """
 
     machines: Sequence[KernelExpansion]

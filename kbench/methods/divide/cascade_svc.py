@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.methods.base.box_svc import KernelProblems
-from kbench.methods.base.dual_svc import DualFit, DualSVC, fitting_number, n_steps
+from kbench.methods.base.dual_svc import DualFit, DualSVC, clipped_count, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
 from kbench.validated import integer, usual
@@ -105,7 +105,7 @@ shrinking
 
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
         n = len(problem.Y)
-        n_parts = fitting_number("n_parts", self.n_parts, n, n)
+        n_parts = clipped_count("n_parts", self.n_parts, n, n)
         order = check_random_state(self.random_state).permutation(n)
         first_layer = [np.sort(rows) for rows in np.array_split(order, n_parts)]
         union = Part.zero(problem, np.empty(0, np.intp))

@@ -32,7 +32,8 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import integer, usual
 
 # The default number of subsets is at most `_MAX_PARTS`, unless subsets would then have more than
-# `_MAX_PART_ROWS` rows, whose kernel matrix is 1 GiB of float32. Set by hand.
+# `_MAX_PART_ROWS` rows, whose kernel matrix is 1 GiB of float32. More and smaller subsets take less
+# time and memory, but cost accuracy. Set by hand.
 _MAX_PARTS, _MAX_PART_ROWS = 10, 16_384
 
 
@@ -46,15 +47,16 @@ class DCRidge(KernelRidgeEstimator):
         c, the number of subsets. None: one for each 500 rows, at most 10, or one for each 16,384
         rows if those are more.
     alpha : float or "loo", default="loo"
-        Added to the diagonal of every subset's kernel matrix. (The theory uses the parameter of the
-        whole problem for each subset: lambda n for the mean of squares, alpha for their sum.)
+        Added to the diagonal of every subset's kernel matrix; it is not divided by c. (The paper
+        adds lambda ||f||^2 to the mean of a subset's squared errors, with the lambda of the whole
+        problem: alpha is lambda n / c there.)
         "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
     fit_intercept, max_time
         As in `KernelRidge`; all subsets share the seconds.
     tol, max_iter, dtype, memory_mb
-        As in `KernelRidge`, for each subset.
+        As in `KernelRidge`, for each subset; `max_iter` is 50 by default, set by hand.
     n_jobs : int or None, default=None
         Subsets that are solved in parallel, through joblib. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -75,9 +77,9 @@ class DCRidge(KernelRidgeEstimator):
 
     Notes
     -----
-    O(n^3 / (3 c^2) + n^2 d / c) time; n^2 / c^2 numbers of memory for each subset solved at a time.
-    Prediction costs O(n d) a row. Rows in chunks (`ChunkedRows`) are written to disk by subset; the
-    subsets are those of rows in memory, and there is no `dual_coef_`.
+    O(n^3 / (3 c^2) + n^2 d / c) time; memory for n^2 / c^2 kernel values for each subset that is
+    being solved. Prediction costs O(n d) a row. Rows in chunks (`ChunkedRows`) are written to disk
+    by subset; the subsets are those of rows in memory, and there is no `dual_coef_`.
 
     References
     ----------

@@ -18,7 +18,7 @@ from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems, Start, solve_problems
-from kbench.methods.base.dual_svc import DualFit, DualSVC, fitting_number, n_steps
+from kbench.methods.base.dual_svc import DualFit, DualSVC, clipped_count, n_steps
 from kbench.methods.base.limits import refuse_with_chunks
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import CLIPPED_GROUP_ROWS, MAX_GROUPS, number_of_groups
@@ -35,8 +35,9 @@ from kbench.prediction import (
 from kbench.trace import Deadline, Trace
 from kbench.validated import choice, integer, usual
 
-# A level is not trained if one of its clusters has more than this fraction of the points: the level
-# would cost nearly as much as the whole problem, which is solved afterwards anyway. Set by hand.
+# With combine="exact" and no preset, a level is not trained if one of its clusters has more than
+# this fraction of the points: it would cost nearly as much as the whole problem, which is solved
+# afterwards anyway. A smaller fraction would skip levels that provide a good start. Set by hand.
 _MAX_FRACTION = 2 / 3
 
 
@@ -79,9 +80,9 @@ class DCSVC(DualSVC):
     ----------
     n_clusters : int or None, default=None
         Number of clusters of the last level. None: one for each 500 rows, at most 64, but one for
-        each 4,000 rows if there are more than 256,000 rows; 64 with a `preset`; 4 with
-        combine="exact". Empty clusters are dropped. More clusters than training points are
-        reduced, with a warning, to one cluster for ten points.
+        each 4,000 rows if there are more than 256,000 rows; 64 with a `preset`. With
+        combine="exact" it is 4, or 16 with preset="released". Empty clusters are dropped. More
+        clusters than training points are reduced, with a warning, to one for each ten points.
     combine : {"early", "naive", "bcm", "exact"}, default="early"
         "early", equation 11: sum_{i in V_c} y_i alpha_i k(x_i, x) for the cluster c of x. "naive",
         equation 10: the sum over all i. "bcm": Bayesian committee machine of the local models
@@ -108,7 +109,7 @@ class DCSVC(DualSVC):
         parameter names. With combine="exact" a level is skipped if one of its clusters has more
         than two thirds of the points. "paper": the settings of the paper's experiments; every level
         is trained. "released": the settings of the authors' program, which differs from Algorithm
-        1: all levels use one sample, finer clusters lie inside coarser clusters, clusters with less
+        1: all levels use one sample, finer clusters lie inside coarser clusters, clusters of fewer
         than 5 * n_samples / (clusters of the finest level) sampled points are not divided, and
         "exact" ends after refining.
     tol : float or None, default=None
@@ -116,7 +117,7 @@ class DCSVC(DualSVC):
         anyway, and 0.001 with combine="exact".
     level_tol : float or None, default=None
         With combine="exact", the tolerance of all solves but the last: 0.1, because they only
-        provide the starting point of the next solve; `tol` in the paper.
+        provide the starting point of the next solve; with a `preset`, the preset's `tol`.
     C, kernel, gamma, degree, coef0, cache_mb, class_weight, probability, \
 max_iter, max_time, dtype, shrinking
         As in `KernelSVC`, which calls `cache_mb` `cache_size`;
@@ -152,15 +153,15 @@ max_iter, max_time, dtype, shrinking
     Notes
     -----
     With combine="early" and partition "kmeans", `fit` also takes `ChunkedRows` (`kbench.chunked`),
-    which may be larger than memory. They are divided by a tree of k-means with `n_clusters` leaves
-    and `branching` children a node, grown on max(n_samples, 50 n_clusters) sampled rows, and
-    written to disk in the order of its leaves. The model of a leaf is then, to the bit, that of
-    this class with n_clusters=1 fitted to the rows of the leaf, so that `n_levels` and `branching`
-    divide each cluster further before it is solved as a whole. A cluster whose training does not
-    fit into the rows' `memory_mb` becomes several, with a warning and a line in `notes_`.
-    `support_`, `dual_coef_` and `labels_` are not set, since they have an entry for each row;
-    `cluster_sizes_` is the number of rows of each cluster, and `timings_` has "survey", "tree",
-    "divide" and "train". `fit` reports clusters_done and n_clusters to the trace after each
+    which may be larger than memory; C="loo" is then 1. The rows are divided by a tree of k-means
+    with `n_clusters` leaves and `branching` children a node, grown on max(n_samples, 50 n_clusters)
+    sampled rows, and written to disk in the order of its leaves. The model of a leaf is then, to
+    the bit, that of this class with n_clusters=1 fitted to the rows of the leaf, so that `n_levels`
+    and `branching` divide each cluster further before it is solved as a whole. A cluster whose
+    training does not fit into the rows' `memory_mb` becomes several, with a warning and a line in
+    `notes_`. `support_`, `dual_coef_` and `labels_` are not set, since they have an entry for each
+    row; `cluster_sizes_` is the number of rows of each cluster, and `timings_` has "survey",
+    "tree", "divide" and "train". `fit` reports clusters_done and n_clusters to the trace after each
     cluster.
 
     Training takes about 1/k of the kernel values of the exact model, and O(n n_samples (d + k))
@@ -227,7 +228,7 @@ max_iter, max_time, dtype, shrinking
             settings = self._checked_settings()
             max_clusters = max(1, n // CLIPPED_GROUP_ROWS)
             n_clusters = number_of_groups(settings["n_clusters"], n)
-            k = fitting_number("n_clusters", n_clusters, n, max_clusters)
+            k = clipped_count("n_clusters", n_clusters, n, max_clusters)
             n_samples = settings["n_samples"]
             if settings["n_clusters"] is None and self.n_samples is None and k > MAX_GROUPS:
                 n_samples = sample_size(n_samples, k)
@@ -319,7 +320,8 @@ max_iter, max_time, dtype, shrinking
         cluster_model = clone(self).set_params(n_clusters=1, n_jobs=None)
         division_parameters = (self.preset, self.n_clusters, self.n_levels, self.branching)
         if all(value is None for value in division_parameters):
-            # Clusters of 4,000 rows train about 1.5 times as long if they are divided again.
+            # Clusters of 4,000 rows train about 1.5 times as long if they are divided again; no
+            # script records this ratio.
             cluster_model.set_params(n_levels=1)
         fit_chunks(self, rows, cluster_model, settings, self.n_jobs, trace)
         return self
@@ -448,7 +450,7 @@ def _gather_alpha(problem: KernelProblems, parts: list[Part]) -> np.ndarray:
 
 
 def start_from(alpha: np.ndarray, refined: Part) -> Start:
-    """Start of the conquest: alpha : (n, m), and the gradient at the rows of the refined part."""
+    """Start of conquering: alpha : (n, m), and the gradient, known at the refined rows only."""
     gradient = np.full_like(alpha, np.nan)
     gradient[refined.rows] = np.column_stack([result.gradient for result in refined.results])
     return Start(alpha, gradient, max(result.gradient_error for result in refined.results))

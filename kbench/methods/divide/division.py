@@ -60,6 +60,8 @@ def _divide_at_random(
     return None, rng.permutation(len(rows)) % k
 
 
+# Each function divides the rows `rows` of the problem into at most k clusters, whose centres it
+# finds on a sample; `sample` : (m,) has positions within `rows`. Labels are (len(rows),).
 PARTITIONS: dict[str, Callable[..., Division]] = {
     "kmeans": _divide_by_kmeans,
     "kernel_kmeans": _divide_by_kernel(two_step_kernel_kmeans),
@@ -120,7 +122,7 @@ def _subdivide(
     min_points: int,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """Divide each cluster of `labels` : (n,) with enough sampled points; (n,) ints 0 .. k - 1."""
+    """Divide clusters of `labels` : (n,) with `min_points` sampled points; (n,) ints 0 .. k - 1."""
     new_labels = np.empty_like(labels)
     is_sampled = np.zeros(len(labels), bool)
     is_sampled[sample] = True

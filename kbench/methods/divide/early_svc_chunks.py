@@ -99,7 +99,7 @@ def fit_chunks(
     has n_clusters, n_samples and branching.
     """
     rng = check_random_state(model.random_state)
-    # len(rows) may read all rows, so it is asked only if k depends on it.
+    # len(rows) may read all rows, so it is evaluated only if k depends on it.
     k = settings["n_clusters"] or number_of_groups(None, len(rows))
     with trace.phase("survey"):
         seed = rng.randint(2**31)
@@ -113,7 +113,8 @@ def fit_chunks(
             variance=model.gamma == "scale",
         )
     model.classes_, model.n_features_in_ = targets.classes, rows.n_features
-    # Leave-one-out errors need labels, which the survey does not keep: C is 1, as in `SVC`.
+    # C="loo" means 1 here, the default of `SVC`: unlike `FeatureSVC`, this fit does not compute
+    # leave-one-out errors on the survey's sample.
     C = model.C_ = 1.0 if isinstance(model.C, str) else model.C
     trainer = EarlyTrainer(
         cluster_model, _kernel(model, survey), C * targets.weights(model.class_weight), seed
