@@ -35,7 +35,7 @@ class KernelProblems(NamedTuple):
 
 
 class BoxSVC(CountedPrediction, OneVsRest):
-    """Base of the classifiers.
+    """Base of the kernel support vector classifiers.
 
     A subclass has `fit`, which sets `_machine`, a function of rows X : (u, d) with values (u, m).
     """
@@ -133,7 +133,7 @@ class BoxClassifier(BoxSVC, WeightedOneVsRest):
 
     C: float | str = 1.0
     tol: float | None = 1e-3
-    cache_mb: float = 1000.0
+    cache_mb: float = 1000.0  # MiB of kernel rows; more save repeated kernel values. Set by hand.
     max_iter: int = -1
     dtype: str = "float32"
 
@@ -201,8 +201,8 @@ def solve_problems(
     problem.
 
     Several problems share the kernel matrix of a callable, if all of it fits into `cache_mb`.
-    Values of the named kernels are computed again for each problem, which takes a quarter of the
-    time of the matrix for the ten classes of USPS.
+    With the other kernels each problem computes the values that it needs: for the ten classes of
+    USPS a shared float64 matrix took four times as long.
     """
     n, m = Y.shape
     is_callable = isinstance(kernel.kernel, FunctionKernel)

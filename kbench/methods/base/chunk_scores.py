@@ -18,9 +18,10 @@ def rows_in_chunks(X: Any, y: Any = None, sample_weight: Any = None) -> ChunkedR
     X : ChunkedRows, dask.array.Array, dask.dataframe.DataFrame, or rows in memory
     y : dask.array.Array or dask.dataframe.Series, optional
         Targets of a Dask collection; `ChunkedRows` contain their targets.
-    sample_weight : None
+    sample_weight : Has to be None with rows in chunks
 
-    Raises ValueError: y is passed with `ChunkedRows`, weights are passed, or collections differ.
+    Raises ValueError: y is passed with `ChunkedRows`, weights are passed with rows in chunks, or y
+    is not a Dask collection like X, in the same partitions.
     """
     if isinstance(X, ChunkedRows):
         if y is not None or sample_weight is not None:
@@ -42,8 +43,8 @@ class ChunkScores:
         Parameters
         ----------
         X : (u, d) array or CSR, ChunkedRows, or a Dask array or dataframe
-            `ChunkedRows` contain their targets. Rows in chunks are read once, in memory of one
-            block.
+            `ChunkedRows` contain their targets. Rows in chunks are read once; memory holds one
+            block of them at a time.
         y : (u,) labels; (u,) or (u, m) targets
         sample_weight : (u,), optional
         """

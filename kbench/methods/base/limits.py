@@ -28,6 +28,6 @@ def refuse_with_chunks(estimator: Any) -> None:
     """Raise a ValueError if an estimator that is fitted to rows in chunks has a `max_time`."""
     if getattr(estimator, "max_time", None) is not None:
         raise ValueError(
-            "max_time ends the fit of rows in memory; a fit of rows in chunks may be interrupted "
-            "and goes on with the same scratch"
+            "max_time is not for rows in chunks; leave it out: a fit of rows in chunks that was "
+            "interrupted continues if it is started again with the same scratch folder"
         )

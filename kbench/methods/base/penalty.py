@@ -1,4 +1,4 @@
-"""The ridge, or C, that the parameter "loo" chooses by the training rows.
+"""The ridge, or C, that the parameter value "loo" chooses from the training rows.
 
 With a given kernel, one eigendecomposition of at most 500 rows gives the leave-one-out errors of
 ridge regression for every ridge (`kbench.width_search.leave_one_out`). Support vector machines take
@@ -21,9 +21,10 @@ from kbench.row_keys import row_keys
 from kbench.validated import POSITIVE, choice
 from kbench.width_search.leave_one_out import errors_by_ridge
 
-# Values of the parameters `alpha` and `C`.
+# Constraints of the parameters `alpha` and `C`.
 ALPHA = PENALTY = [POSITIVE, choice("loo")]
-# Rows whose leave-one-out errors choose `alpha`: an eigendecomposition of 0.05 s. Set by hand.
+# Largest number of rows whose leave-one-out errors choose `alpha`: more rows choose it more
+# reliably, in cubic time. An eigendecomposition of 500 rows takes 0.05 s. Set by hand.
 ALPHA_ROWS = 500
 # Ridges that are compared, in steps of a factor of 4, which changes a leave-one-out error little.
 # Errors of approximate kernel matrices (MEKA) move eigenvalues below 0, down to about -0.01; ridges
@@ -59,8 +60,8 @@ def chosen_alpha(
 def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
     """At most 500 distinct rows, in an order that a hash of their values gives.
 
-    The choice does not depend on the order, repetition or weights of the rows, nor on their unit if
-    that is a power of two.
+    The choice does not depend on the order, repetition or weights of the rows, and does not change
+    if all rows are multiplied by a power of two.
     """
     entries = X.data if sp.issparse(X) else X
     exponent = math.frexp(max(entries.max(initial=0.0), -entries.min(initial=0.0)))[1]

@@ -31,12 +31,13 @@ from kbench.validated import checked_arrays
 
 TOO_FEW_ROWS = "probability=True needs at least 2 rows of each class"
 _FOLDS = 5  # as in LIBSVM
-# A region has its own sigmoid for a class if at least this many of its rows are in the class
-# and this many are not, and if the log-likelihood rises by more than `_MIN_GAIN` nats, the
-# penalty of Akaike's criterion for two parameters. Log loss of held-out rows (in brackets with one
-# sigmoid for all regions) on covtype, ijcnn1 and letter: early DC-SVM, 16 clusters of 6,000 rows,
-# .4635 (.4938), .0788 (.0793), .4619 (.4402); DC-Pred++, 16 leaves, .6201 (.6890), .1046 (.1025),
-# 2.41 (3.10). The number of rows is set by hand.
+# A region has its own sigmoid for a class if at least `_REGION_ROWS` of its rows are in the class
+# and as many are not, and if the log-likelihood rises by more than `_MIN_GAIN` nats, the penalty of
+# Akaike's criterion for two parameters. Higher values let fewer regions differ from the common
+# sigmoid, lower values fit noise. Log loss of held-out rows (in brackets with one sigmoid for all
+# regions) on covtype, ijcnn1 and letter: early DC-SVM, 16 clusters of 6,000 rows, .4635 (.4938),
+# .0788 (.0793), .4619 (.4402); DC-Pred++, 16 leaves, .6201 (.6890), .1046 (.1025), 2.41 (3.10);
+# no script records these values. `_REGION_ROWS` is set by hand.
 _REGION_ROWS = 10
 _MIN_GAIN = 2.0
 
@@ -127,17 +128,17 @@ class Probabilities:
         if n_folds < 2:
             warn(
                 f"class {self.classes_[sizes.argmin()]} has one row, so that none of it can be "
-                "held out; the sigmoids of probability=True are those of the decision values of "
-                "training rows, which are too far from zero"
+                "held out; the sigmoids of probability=True are fitted to decision values of "
+                "training rows, which are farther from zero than those of new rows"
             )
             return self._calibrated_values(X)
         if n_folds < _FOLDS:
             warn(
                 f"class {self.classes_[sizes.argmin()]} has {n_folds} rows, which are too few for "
-                f"the {_FOLDS} folds of probability=True; there are {n_folds}"
+                f"the {_FOLDS} folds of probability=True; {n_folds} folds are used"
             )
-        machine = clone(self).set_params(probability=False, **parameters)
-        pairwise = machine.__sklearn_tags__().input_tags.pairwise
+        fold_model = clone(self).set_params(probability=False, **parameters)
+        pairwise = fold_model.__sklearn_tags__().input_tags.pairwise
         seed = getattr(self, "random_state", None)
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         values: np.ndarray | None = None
@@ -148,12 +149,12 @@ class Probabilities:
                 fit_X, held_out_X = fit_X[:, training], held_out_X[:, training]
             if deadline is not None:
                 seconds = deadline.seconds_left()
-                seconds = seconds if seconds is None else max(seconds, 1e-6)  # a positive limit
-                machine.set_params(max_time=seconds)
+                seconds = seconds if seconds is None else max(seconds, 1e-6)  # 0 is no valid limit
+                fold_model.set_params(max_time=seconds)
             weights = {} if weight is None else {"sample_weight": weight[training]}
             with without_warnings():  # the fit to all rows says the same
-                machine.fit(fit_X, self.classes_[index[training]], **weights)
-            decision_values = machine._calibrated_values(held_out_X)
+                fold_model.fit(fit_X, self.classes_[index[training]], **weights)
+            decision_values = fold_model._calibrated_values(held_out_X)
             if values is None:
                 values = np.zeros((len(index), decision_values.shape[1]))
             values[held_out] = decision_values
@@ -260,7 +261,10 @@ def fitted_sigmoids(
 
 
 def _constant(positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """a = 0 and Platt's b, for the targets of Platt's priors; positive, weight : (n,)."""
+    """The constant sigmoid: a = 0 and the b of highest likelihood for Platt's smoothed targets.
+
+    positive, weight : (n,). Returns (2,).
+    """
     n_positive, n = matmul(weight, positive), weight.sum()
     high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n - n_positive + 2.0)
     p = (n_positive * high + (n - n_positive) * low) / n

@@ -1,4 +1,4 @@
-"""Checks of parameters and training rows in microseconds; scikit-learn's take hundreds of them.
+"""Checks of parameters and rows in a few microseconds; scikit-learn's checks take hundreds.
 
 On 100 rows a support vector machine is solved in less time than scikit-learn takes to check its
 input. This module recognises plain NumPy arrays of finite floats. Any other input, and every
@@ -31,7 +31,7 @@ class QuickChecks(BaseEstimator):
             if key in _passed:
                 return
         except (KeyError, TypeError):
-            # A value is not hashable (a dict of class weights), or `__init__` is another one.
+            # A value is not hashable (a dict), or an argument of `__init__` is not an attribute.
             super()._validate_params()
             return
         super()._validate_params()
@@ -52,7 +52,8 @@ class QuickChecks(BaseEstimator):
             and y.shape == X.shape[:1]
             and y.dtype.kind in "biufU"
             and "feature_names_in_" not in vars(self)
-            # Guard: all entries are finite, and not so small that `validate_data` scales them.
+            # Guard: all entries are finite, and not so small that their squares underflow, which
+            # `validate_data` refuses: 1e-300 is the square of its limit for float64 entries.
             and 1e-300 < np.einsum("ij,ij->", X, X) < np.inf
             and (y.dtype.kind != "f" or np.isfinite(y.sum()))
         ):

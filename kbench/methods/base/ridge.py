@@ -289,7 +289,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
 
 
 class _TakesWeights:
-    """A `fit` that takes `sample_weight`; it stands before a mixin from above among the bases."""
+    """Mixin whose `fit` takes `sample_weight`; it precedes a mixin from above among the bases."""
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(

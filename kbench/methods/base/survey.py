@@ -61,7 +61,7 @@ class ClassTargets:
         return y
 
     def finish(self) -> None:
-        # Sorting by a label puts 10 after 9, and texts in the order of their characters.
+        # `sorted` orders numbers by value (10 after 9) and texts by their characters.
         self.classes = np.array(sorted(self._counts))
         self.counts = np.array([self._counts[label] for label in self.classes.tolist()])
         class_labels.require_two(len(self.classes))
@@ -130,7 +130,8 @@ class RealTargets:
             self._sums = np.zeros((2, len(self._shift)))
         if y.shape[1:] != self._shape:
             raise DataError(
-                f"{block.place}: targets of shape {y.shape[1:]}, before it {self._shape}"
+                f"{block.place}: a row's targets have shape {y.shape[1:]}, those of the rows "
+                f"before it {self._shape}"
             )
         _require_finite(y, block.place, "target")
         shifted = y.reshape(len(y), -1) - self._shift
@@ -244,6 +245,7 @@ class Survey:
         entries = arrays[0].reshape(-1)
         if self._shift is None:
             self._shift = 0.0 if sp.issparse(X) else float(entries.mean(dtype=np.float64))
+        # Blocks of 2^20 entries take 8 MiB as float64, however large the rows are. Set by hand.
         for start in range(0, len(entries), 1 << 20):
             block = entries[start : start + (1 << 20)].astype(np.float64)
             block -= self._shift
