@@ -120,6 +120,7 @@ def fit_chunks(
         cluster_model, _kernel(model, survey), C * targets.weights(model.class_weight), seed
     )
     max_rows = max_cluster_rows(rows)
+    # The folder's name is a hash of these keys and values, so another key would abandon old files.
     identity = {
         "rows": survey.checksum if rows.scratch is not None else "",
         "seed": seed,
