@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from kbench.data.formats import DELIMITERS, number
 from kbench.data.formats.number_text import is_missing
 
-_GUESSED = 20
+_DELIMITER_LINES = 20
 """Lines in which the delimiter has to occur equally often: more exclude other characters. Set by
-hand."""
+hand, as are the ten times as many lines, of the first 64 KiB, that may show aligned columns."""
 
 
 def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
@@ -27,13 +27,13 @@ def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
 
 
 def records(
-    content: bytes, number_: int, pattern: re.Pattern[bytes]
+    content: bytes, first_line: int, pattern: re.Pattern[bytes]
 ) -> Iterator[tuple[int, bytes]]:
-    """Line number and bytes of each record that is not empty; number_ : of the first line."""
+    """Line number and bytes of each record that is not empty; `content` begins at `first_line`."""
     masked = content
     if b'"' in content:
         masked = pattern.sub(lambda match: match[0].replace(b"\n", b"\0"), content)
-    at, line = 0, number_
+    at, line = 0, first_line
     for part in masked.split(b"\n"):
         record = content[at : at + len(part)]
         if record.strip():
@@ -48,17 +48,18 @@ def fields_of(record: str, delimiter: str, *, stripped: bool = True) -> list[str
         if '"' not in record:
             return record.split()
         record = re.sub(r"[ \t]+", " ", record.strip())
-    blanks = stripped or f'{delimiter} "' in record  # blanks before a quote are not in the field
+    # Blanks before a quote do not belong to the field.
+    skips_blanks = stripped or f'{delimiter} "' in record
     try:
         text = io.StringIO(record, newline="")
-        fields = next(csv.reader(text, delimiter=delimiter, skipinitialspace=blanks))
+        fields = next(csv.reader(text, delimiter=delimiter, skipinitialspace=skips_blanks))
     except (csv.Error, StopIteration):  # csv refuses fields of more than 131,072 characters
         fields = record.split(delimiter)
     return [text.strip() for text in fields] if stripped else fields
 
 
 def delimiter_of(content: bytes, delimiter_name: str | None) -> str:
-    """The delimiter of a config, or the one that is equally frequent in the first lines.
+    """The delimiter that a config names, else the one that is equally frequent in the first lines.
 
     A tab, semicolon or bar is preferred to a comma, which may separate decimals. White space is the
     delimiter if no other one occurs, or if several numbers precede the first tab of every line.
@@ -66,10 +67,10 @@ def delimiter_of(content: bytes, delimiter_name: str | None) -> str:
     if delimiter_name:
         return DELIMITERS[delimiter_name]
     text = re.sub(rb'"[^"]*"', b"", content[: 1 << 16])
-    lines = [line for line in text.split(b"\n")[: 10 * _GUESSED] if line.strip()]
+    lines = [line for line in text.split(b"\n")[: 10 * _DELIMITER_LINES] if line.strip()]
     if len(content) > 1 << 16:
         lines = lines[:-1] or lines
-    counts = {d: [line.count(d.encode()) for line in lines[:_GUESSED]] for d in "\t;|,"}
+    counts = {d: [line.count(d.encode()) for line in lines[:_DELIMITER_LINES]] for d in "\t;|,"}
     candidates = [d for d, n in counts.items() if n and n[0] and len(set(n)) == 1]
     if candidates and not (candidates[0] == "\t" and _numbers_before_a_tab(lines)):
         return candidates[0]

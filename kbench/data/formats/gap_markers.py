@@ -11,8 +11,8 @@ import numpy as np
 
 from kbench.data.formats import printable
 
+# More markers give more notes, and more wrong ones. Set by hand.
 _MARKERS = frozenset((-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0))
-
 _FARTHEST = {-1.0: 0.1, 1.0: 0.01}
 """Sign of the marker -> largest absolute value of the other values, as a fraction of the marker. A
 larger fraction gives more notes, and more wrong ones; positive nines are more often real values,
@@ -23,11 +23,11 @@ such as prices. Set by hand."""
 class GapMarkers:
     """Counts of markers in the columns of a table, and ranges of the other values."""
 
-    columns: dict[str, "_Column"] = field(default_factory=dict)  # Name of a column -> its counts
+    columns: dict[str, "_MarkerCounts"] = field(default_factory=dict)  # By name of the column
 
     def learn(self, name: str, values: np.ndarray) -> None:
         """Record a piece of a column; values : (n,). Two passes over the piece."""
-        column = self.columns.setdefault(name, _Column())
+        column = self.columns.setdefault(name, _MarkerCounts())
         low, high = np.fmin.reduce(values), np.fmax.reduce(values)
         while low in _MARKERS or high in _MARKERS:
             marker = float(low if low in _MARKERS else high)
@@ -52,7 +52,7 @@ class GapMarkers:
 
 
 @dataclass
-class _Column:
+class _MarkerCounts:
     counts: dict[float, int] = field(default_factory=dict)  # Marker -> number of occurrences
     low: float = np.nan  # Least of the other values; NaN if there are none
     high: float = np.nan  # Largest of the other values; NaN if there are none

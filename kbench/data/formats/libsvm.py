@@ -115,11 +115,13 @@ def pieces(
         As in `parse`; or the file is damaged.
     """
     n, largest, empty = 0, 0, True
-    form = n_features, (missing, missing_target)
+    width_and_allowed = n_features, (missing, missing_target)
     for line, text, last in text_pieces(path):
         empty = False
         content = np.frombuffer(text, dtype=np.uint8)
-        rows = _parse_lines(content, str(path), *form, zero_based=zero_based, line=line, last=last)
+        rows = _parse_lines(
+            content, str(path), *width_and_allowed, zero_based=zero_based, line=line, last=last
+        )
         n += rows.labels.size
         largest = max(largest, rows.largest_index)
         if rows.labels.size:
@@ -180,7 +182,7 @@ def _parse_lines(
     for row in np.flatnonzero(label_at[:n] >= 0):
         labels[row] = _float_at(text, label_at[row])
         if np.isinf(labels[row]):
-            wrong_at = label_at[row]  # an earlier error, as rows end at the first one
+            wrong_at = label_at[row]  # precedes the error of `fill`, which ends the rows
             break
     if wrong_at >= 0:
         raise DataError(

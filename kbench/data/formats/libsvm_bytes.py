@@ -40,7 +40,7 @@ def _ends_token(byte):
 
 @numba.njit(cache=True, nogil=True)
 def _leading_digits(text, start, stop):
-    """The first 18 significant digits of text[start:stop] as a number, and the count of others."""
+    """The first 18 significant digits of text[start:stop] as a number, and how many follow them."""
     mantissa = np.int64(0)
     digits = 0
     n_cut = 0
@@ -58,7 +58,10 @@ def _leading_digits(text, start, stop):
 
 @numba.njit(cache=True, nogil=True)
 def _hexadecimal(text, at):
-    """Read hex digits [. hex digits] [p [+-] digits] from `at`, after `0x`, as `_number` does."""
+    """Read hex digits [. hex digits] [p [+-] digits] from `at`, after `0x`.
+
+    Returns value, position and state as `_number` does.
+    """
     value = 0.0
     exponent = 0
     n_digits = 0
@@ -91,10 +94,12 @@ def _hexadecimal(text, at):
             return 0.0, at, _MALFORMED
         power = 0
         while 0 <= np.int64(text[at]) - _ZERO <= 9:
+            # Guard: ldexp takes an int32. A larger power of two gives 0 or inf.
             power = min(power * 10 + int(text[at]) - _ZERO, 1_000_000)
             at += 1
         exponent += -power if downwards else power
     value = math.ldexp(value, exponent)
+    # 13 hex digits are 52 bits, which float64 holds.
     return value, at, _EXACT if n_digits <= 13 and value < np.inf else _ROUNDED
 
 
@@ -184,7 +189,7 @@ def _line_end(text, at):
 
 @numba.njit(cache=True, nogil=True)
 def _qid(text, start):
-    """The number of `qid:digits` at `start` and the position after it, or `start` without one."""
+    """The number in `qid:digits` at `start`, and the position after it or `start` if malformed."""
     if not (text[start + 1] == _I and text[start + 2] == _D and text[start + 3] == _COLON):
         return np.int64(0), start
     at = start + 4
@@ -219,7 +224,7 @@ def fill(
     lowest, limit : smallest and largest index allowed
     missing, missing_target : whether a value and a label may be `nan`
     labels, label_at, groups : (line ends,). `label_at` gets -1, or the position of a label that
-        Python's float has to read exactly; `groups` is NO_GROUP before.
+        Python's float has to read exactly. The caller fills `groups` with NO_GROUP.
     indptr : (line ends + 1,)
     indices, values : (colons,). The entries of rows in CSR order, columns counted from 0.
 

@@ -65,6 +65,7 @@ def diagnose(
 
 
 def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, last: bool) -> str:
+    """The message of `diagnose` without the place; line : the bytes of the line."""
     if line.startswith(b"\xef\xbb\xbf"):
         line = line[3:]
     body = line.removesuffix(b"\r").partition(b"#")[0]
@@ -132,7 +133,10 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
 
 
 def _number_problem(token: bytes, *, largest: float | None) -> str:
-    """The reason why `token` is not a finite number, or '' if it is one."""
+    """The reason why `token` is not a finite number, or '' if it is one.
+
+    largest : Largest magnitude of a value, for the message. None for a label, which is float64.
+    """
     if _MISSING.fullmatch(token):
         return f"is missing, should be a number; {MISSING_REMEDY}"
     if _NOT_FINITE.fullmatch(token):
@@ -155,5 +159,6 @@ def _number_problem(token: bytes, *, largest: float | None) -> str:
 
 
 def _show(token: bytes) -> str:
+    """The token in quotes, cut off after 40 characters (set by hand)."""
     text = token[:40].decode("ascii", "replace")
     return f"'{text}...'" if len(token) > 40 else f"'{text}'"

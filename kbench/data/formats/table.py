@@ -49,7 +49,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of one file."""
+    """The columns of a file, or of a piece of it."""
 
     path: Path
     columns: dict[str, Column]  # In the order of the file, without the dropped ones
@@ -120,7 +120,7 @@ class Options:
             self.notes.append(sentence)
 
     def note_marks(self, name: str, marks: Iterable[str]) -> None:
-        """Say so if the numbers of a column have different currency or percent signs beside them.
+        """Add a note if numbers of a column have different currency or percent signs beside them.
 
         marks : The signs beside the numbers other than 0; "" for none.
         """
@@ -149,7 +149,11 @@ class Options:
 
 
 class Roles(NamedTuple):
-    """Roles of the columns of a file; `texts` : columns whose texts are categories."""
+    """Roles of the columns of a file.
+
+    texts : Columns whose texts are categories
+    dropped : Columns that are not read: those that the config drops, and index columns
+    """
 
     target: str | None
     group: str | None
@@ -180,7 +184,12 @@ def _normalize(name: str) -> str:
 
 
 def choose(names: list[str], column: str | float, key: str, path: Path) -> str:
-    """The column of this name, or else at this position: 1 is the first, -1 the last."""
+    """The column of this name, or else at this position: 1 is the first, -1 the last.
+
+    key : The key of `source.columns` that names the column, for errors
+
+    Raises DataError: there is no such column.
+    """
     name = matching(names, column)
     if name is not None:
         return name
@@ -199,6 +208,7 @@ def choose(names: list[str], column: str | float, key: str, path: Path) -> str:
 
 
 _INDEX_NAME = re.compile(r"Unnamed: 0(\.\d+)*|\.\.\.1")
+# The name of a column that has none: empty, or as pandas writes it.
 UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 
 
@@ -240,16 +250,16 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         group = known.get("group") if known.get("group") in names else None
         features = set(known["columns"])
         index -= features
-        trained = {*known.get("left_out", ())} & {*names}
-        for name in sorted(trained - index - dropped):
+        left_out_in_training = {*known.get("left_out", ())} & {*names}
+        for name in sorted(left_out_in_training - index - dropped):
             options.note(f"the column {printable(name)!r} is left out, as it was in training")
-        left_out = index | trained
+        left_out = index | left_out_in_training
         expected = {*features, target, group, *left_out, *dropped}
-        more = next((name for name in names if name not in expected), None)
-        if more is not None:
+        unexpected = next((name for name in names if name not in expected), None)
+        if unexpected is not None:
             raise DataError(
-                f"{path}:1: a column {more!r}, the training file had none; {dropping(more)} leaves "
-                "it out"
+                f"{path}:1: a column {unexpected!r}, the training file had none; "
+                f"{dropping(unexpected)} leaves it out"
             )
         categorical = {name for name, categories in known["columns"].items() if categories}
     else:
@@ -280,7 +290,9 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
             note = f"the column {printable(name)!r} is an index of the rows and is left out"
         options.note(note)
     if target is not None and target == group:
-        raise DataError(f"{path}:1: column {target!r} is the target and the group, should be one")
+        raise DataError(
+            f"{path}:1: column {target!r} is the target and the group, should be one of them"
+        )
     dropped = (dropped | left_out) - {target, group}
     if options.auto or known is not None:
         texts = [*texts, *categorical]
@@ -348,7 +360,7 @@ def _missing(column: Column) -> np.ndarray:
     """(n,) bool: which values are missing."""
     if column.categories is None:
         return np.isnan(column.values)
-    # One entry is added, because a column without rows has no category.
+    # The last entry makes the array boolean even if a column without rows has no categories.
     gaps = np.array([*map(is_missing, column.categories), False])
     missing: np.ndarray = gaps[column.values]
     return missing
@@ -407,13 +419,13 @@ def require_same_columns(table: Table, first: Table) -> None:
                 f"{table.path}:1: no column {name!r}{nearest(name, others)}, {first.path} has it; "
                 f"{remedy}"
             )
-        had, texts = table.columns[name].categories, first.columns[name].categories
-        if (had is None) != (texts is None):
+        texts, first_texts = table.columns[name].categories, first.columns[name].categories
+        if (texts is None) != (first_texts is None):
             remedy = (
                 f"; dataset.source.columns.categorical={hydra_value([name])} reads texts in both"
             )
             raise DataError(
-                f"{table.path}: column {name!r} holds {'numbers' if had is None else 'texts'}, "
+                f"{table.path}: column {name!r} holds {'numbers' if texts is None else 'texts'}, "
                 f"in {first.path} it does not{remedy * (name != first.target)}"
             )
     for name in table.columns:
