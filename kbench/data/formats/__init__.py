@@ -247,7 +247,10 @@ def parsing(path: Path, expected: str) -> Iterator[None]:
 
 
 def printable(text: str, length: int = 200) -> str:
-    """`text` as one line of at most `length` characters, control characters as `\\x00`."""
+    """`text` as one line of at most `length` characters, control characters as `\\x00`.
+
+    The default length bounds messages; it is set by hand.
+    """
     characters = (c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split())[:length])
     return "".join(characters)[:length]
 
@@ -264,7 +267,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def dropping(name: str) -> str:
-    """The override, for a message, that leaves a column out."""
+    """The override, for a message, that leaves a column out; cut off at 400 characters."""
     return f"dataset.source.columns.drop={printable(hydra_value([name]), 400)}"
 
 

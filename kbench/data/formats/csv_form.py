@@ -54,7 +54,7 @@ class Form:
     roles: Roles
     decimal: str  # {".", ","}: character before the decimals in decorated numbers
     text_target: bool  # Whether the target is read as text
-    # Columns of numbers of which some are not as Python writes numbers.
+    # Columns that are parsed as texts and converted by `value`: fields may not be plain numbers.
     decorated: set[str] = field(default_factory=set)
     # Decorated columns that hold only true and false, in any case.
     truths: set[str] = field(default_factory=set)
@@ -173,14 +173,14 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     if not names and header:
         # As in pandas, columns without a name are called `Unnamed: k`, here only at the beginning,
         # except the first column, and at the end of the table.
-        blank = next((k for k, text in enumerate(fields) if text), 0)
+        n_unnamed = next((k for k, text in enumerate(fields) if text), 0)
         names = [
-            text or (f"Unnamed: {k}" if 0 < k < blank or k >= n_filled else "")
+            text or (f"Unnamed: {k}" if 0 < k < n_unnamed or k >= n_filled else "")
             for k, text in enumerate(fields)
         ]
     elif not names:
         names = [str(k) for k in range(1, len(fields) + 1)]
-    if not _holds_texts(names, options):
+    if not _first_column_is_text(names, options):
         _require_no_comment([(lineno, raw), *later_records][int(header) :], delimiter, path)
     if header and fields in sample:
         repeated_lines = (
@@ -207,7 +207,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     )
     if sample and not header:  # the first record is a row
         firsts = zip(columns.items(), fields, strict=True)
-        columns = {name: (first, *later_records) for (name, later_records), first in firsts}
+        columns = {name: (first, *later_fields) for (name, later_fields), first in firsts}
     _find_numbers(form, columns, options)
     form.roles = roles_of(names[:n_filled], options, path, index)
     form.empty = tuple(names[n_filled:])
@@ -235,18 +235,18 @@ def _n_filled(header: list[str], sample: Sequence[list[str]]) -> int:
 def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
     """Record the columns of decorated numbers, their decimal separator and the columns of texts."""
     values = {n: [f for f in c if not is_missing(f, numeric=True)] for n, c in columns.items()}
-    signed = {
+    decorated_texts = {
         name: [f for f in texts if number(f) is None]
         for name, texts in values.items()
         if all(map(like_a_number, texts))
     }
     if not form.decimal_shown:
-        plain = (f for name in signed for f in values[name] if number(f) is not None)
+        plain = (f for name in decorated_texts for f in values[name] if number(f) is not None)
         form.pointed = any(map(has_decimals, plain))
         # The separator of another file of the data set also holds here, unless this file has `0.5`.
         default = None if form.pointed else options.decimal
-        form.decimal_shown = any(signed.values()) or default is not None
-        examples = (f for texts in signed.values() for f in texts)
+        form.decimal_shown = any(decorated_texts.values()) or default is not None
+        examples = (f for texts in decorated_texts.values() for f in texts)
         if form.decimal_shown:
             form.decimal = decimal_of(
                 examples, form.delimiter, pointed=form.pointed, default=default
@@ -257,9 +257,11 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
             continue  # an earlier pass over the file met a text
         pointed = form.has_commas and any("." in f for f in texts)
         numbers = [plain_or_decorated(f, form.decimal) for f in texts]
-        if name in signed and (signed[name] or pointed) and None not in numbers:
+        if name in decorated_texts and (decorated_texts[name] or pointed) and None not in numbers:
             example = (
-                next(iter(signed[name])) if signed[name] else next(f for f in texts if "." in f)
+                next(iter(decorated_texts[name]))
+                if decorated_texts[name]
+                else next(f for f in texts if "." in f)
             )
             note_decorated(form, name, example, options)
         elif (text := _thousands(texts, form.delimiter)) is not None:
@@ -272,7 +274,7 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
 
 
 def _find_whole(form: Form, columns: dict[str, tuple[str, ...]]) -> None:
-    """Record columns of plain whole numbers, in whose later rows a point separates thousands."""
+    """Record columns of plain whole numbers: a point in later rows would separate thousands."""
     for name, texts in columns.items() if form.has_commas else ():
         values = (text for text in texts if not is_missing(text, numeric=True))
         if all(number(f) is not None and "." not in f for f in values) and not form.is_text(name):
@@ -281,7 +283,10 @@ def _find_whole(form: Form, columns: dict[str, tuple[str, ...]]) -> None:
 
 
 def _thousands(texts: Sequence[str], delimiter: str) -> str | None:
-    """The first text with a point, if all points in a spreadsheet's column may be of thousands."""
+    """The first text with a point, if all points of the column may separate thousands; else None.
+
+    Spreadsheets write such columns with semicolons or tabs between them.
+    """
     pointed = [text for text in texts if "." in text]
     if not pointed or delimiter not in ";\t" or not all(map(_GROUPED.fullmatch, pointed)):
         return None
@@ -360,7 +365,7 @@ def not_a_row(record: str, where: str) -> DataError:
     )
 
 
-def _holds_texts(names: list[str], options: Options) -> bool:
+def _first_column_is_text(names: list[str], options: Options) -> bool:
     """Whether the first column may hold any text, by the config or the training file."""
     if options.known is not None and options.known["columns"].get(names[0]):
         return True
@@ -371,7 +376,10 @@ def _holds_texts(names: list[str], options: Options) -> bool:
 
 
 def _require_no_title(first: str, later: list[tuple[int, bytes]], where: str) -> None:
-    """Refuse title lines: the first line has no delimiter, and the last lines all have as many."""
+    """Refuse title lines: the first line has no delimiter, and the last lines have equally many.
+
+    The last lines are those of the table, at least three (set by hand).
+    """
     bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in later))]
     numbers = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
     if len(later) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in numbers.values()):
@@ -407,6 +415,8 @@ def _require_one_header(
     names: list[str], sample: Sequence[list[str]], path: Path, lineno: int
 ) -> None:
     """Refuse a second line of names or units, which stands above columns of numbers.
+
+    It has no number, but two names or units, or one in a table of two columns (set by hand).
 
     lineno : Line number of the first row.
     """

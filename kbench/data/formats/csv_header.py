@@ -43,16 +43,16 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
         is_index = isinstance(wanted, int) and 0 < abs(wanted) <= len(fields)
         if name is not None and not is_index:
             return f"as it has the column {printable(name)!r}" if numbers else ""
-    counted = fields[1:] if fields[0] == "" else fields
-    if len(counted) > 1 and [number(text) for text in counted] == list(range(len(counted))):
-        return f"as it counts from 0 to {len(counted) - 1}"
+    names = fields[1:] if fields[0] == "" else fields
+    if len(names) > 1 and [number(text) for text in names] == list(range(len(names))):
+        return f"as it counts from 0 to {len(names) - 1}"
     columns = list(zip(*sample, strict=True)) if sample else [()] * len(fields)
     first = columns[0] if columns else ()
     counts_rows = len(set(first)) == len(first) > 1 and all(map(str.isdigit, first))
     if counts_rows and fields[0] == "" and len(set(fields)) == len(fields) > 2:
         return "as its first field is empty above numbers of the rows"
     values = [[f for f in column if not is_missing(f, numeric=True)] for column in columns]
-    odd_names = [
+    names_above_numbers = [
         text
         for text, column in zip(fields, values, strict=True)
         if column
@@ -62,20 +62,22 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
         and not like_a_number(text)
     ]
     if not numbers:
-        if odd_names or not sample:
+        if names_above_numbers or not sample:
             return ""
         n_same = sum(text in column for text, column in zip(fields, columns, strict=True))
-        # If all columns hold texts, a name hardly ever occurs among the values of its column.
+        # If all columns hold texts, a name hardly ever occurs among the values of its column. The
+        # fraction of one half is set by hand.
         if 2 * n_same > len(fields) and not any(like_a_number(f) for c in values for f in c):
             return None
         return "as no field of it is a number"
     if len(set(fields)) < len(fields):
         return None
-    if odd_names:
-        return f"as {printable(odd_names[0])!r} is not a number and all below it are"
+    if names_above_numbers:
+        return f"as {printable(names_above_numbers[0])!r} is not a number and all below it are"
     if _names_are_positions(fields, sample):
         return f"as its numbers go from {numbers[0]} to {numbers[-1]} in order, unlike those below"
     n_decimal = sum(all(re.search(r"\d\.\d|\de", f) for f in column) for column in values if column)
+    # The numbers of rows and of columns with decimals are set by hand.
     integers = all(text.isascii() and text.isdigit() for text in fields)
     if integers and len(sample) > 2 and n_decimal >= max(2, len(fields) - 1):
         return "as it has whole numbers above decimals"
@@ -86,8 +88,9 @@ def _names_are_positions(fields: list[str], sample: Sequence[list[str]]) -> bool
     """Whether the names in a record are positions of a spectrum or of a series.
 
     This holds for five or more numbers in equal steps, if no row of the sample has equal steps. It
-    also holds for three or more numbers that rise or fall, if that is twice as frequent as in rows,
-    and if each other name is not among the texts of its column, all of which occur twice.
+    also holds for three or more numbers that rise or fall, if fewer than half of the rows do so,
+    and if each other name is not among the texts of its column, each of which occurs twice or more.
+    These numbers, and the relative tolerance 1e-6 of equal steps, are set by hand.
     """
     if len(sample) < 3:
         return False
@@ -127,4 +130,5 @@ def _columns_in_config(options: Options) -> Iterator[Any]:
 
 
 def like_a_number(text: str) -> bool:
+    """Whether a text is a number, plain or decorated; a missing value is not."""
     return number(text) is not None or any(decorated_number(text, d) is not None for d in ".,")

@@ -42,8 +42,12 @@ from kbench.data.formats.table import Column, Options, Table, checked_table
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
 from kbench.errors import DataError, counted
 
-_BLOCK_BYTES = 4 << 20  # least bytes that pyarrow parses at a time; set by hand
-_HEAD_BYTES = 1 << 16  # bytes whose lines decide on the form of a file; set by hand
+# Least block size of pyarrow in bytes, above the size of most pieces (`PieceSizes.text`); each piece
+# is one block. Set by hand.
+_BLOCK_BYTES = 4 << 20
+# Bytes whose lines decide on the form of a file. More show rare forms, fewer are read faster. Set
+# by hand.
+_HEAD_BYTES = 1 << 16
 _AFTER_FIELD = [b"", *(bytes([c]) for c in b",;\t|\r\n")]  # bytes that may follow a quoted field
 _BOM = b"\xef\xbb\xbf"
 _BLANK_LINE = re.compile(rb"\n[ \t\f\v]+\r?(?:\n|\Z)")
@@ -286,10 +290,10 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
             )
         if fields == form.names and any(number(text) is None for text in fields):
             raise repeated_header(path, lineno)
-        padded = fields_of(record, form.delimiter, stripped=False)
-        for name, text, unstripped in zip(form.names, fields, padded, strict=True):
-            blanks = text != unstripped and is_missing(text, numeric=True)
-            if not form.is_text(name) and (blanks or text != unstripped.strip(" \t")):
+        unstripped_fields = fields_of(record, form.delimiter, stripped=False)
+        for name, text, unstripped in zip(form.names, fields, unstripped_fields, strict=True):
+            is_gap_in_blanks = text != unstripped and is_missing(text, numeric=True)
+            if not form.is_text(name) and (is_gap_in_blanks or text != unstripped.strip(" \t")):
                 # pyarrow strips neither blanks around a missing value nor Unicode's blanks.
                 form.decorated.add(name)
             _adapt_column(form, name, text, f"{path}:{lineno}", options, record)
@@ -354,7 +358,7 @@ def _adapt_column(
     if form.delimiter in " \t" and re.fullmatch(r"\d+:[-+.\d]\S*", text):
         remedy = "dataset.source.format=libsvm reads index:value"
     elif options.known is not None:
-        remedy = "it was one in the training file"
+        remedy = "the column held numbers in the training file"
     elif name in form.truths:
         remedy = f"the fields before are truth values; {remedy}"
     elif name in form.decorated:

@@ -39,7 +39,7 @@ def _array(path: Path) -> np.ndarray:
     if len(content) < 4 or content[:3] != b"\x00\x00\x08" or not 1 <= content[3] <= 3:
         raise DataError(
             f"{path}: begins with {bytes(content[:4]).hex(' ') or 'nothing'}, an idx file of bytes "
-            "with 00 00 08 and its number of dimensions, 1 to 3"
+            "should begin with 00 00 08 and the number of its dimensions, 1 to 3"
         )
     start = 4 + 4 * content[3]
     shape = [int.from_bytes(content[k : k + 4], "big") for k in range(4, start, 4)]
