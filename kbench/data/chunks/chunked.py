@@ -10,7 +10,8 @@ from kbench.chunked import Block, ChunkedRows
 from kbench.data.chunks.stream import pieces, read_options, require_readable, surveyed
 from kbench.data.sources import generators
 
-# Number of columns up to which LIBSVM rows become dense, as DENSE_COLUMNS of `storage: auto`.
+# Number of columns up to which sparse rows become dense: dense arrays suit more methods, but take
+# more memory. As DENSE_COLUMNS in `kbench.data.preparation.prepare`, it is set by hand.
 _DENSE_COLUMNS = 1024
 
 
@@ -80,7 +81,8 @@ def chunked_generator(
     part : {"train", "test"}
         Rows of different parts are independent.
     seed, noise
-        Seed of the function and of the rows, and noise of the labels, set by hand.
+        Seed of the function and of the rows; `noise` of the classes in
+        `kbench.data.sources.generators`, whose default is set by hand.
     **options
         `memory_mb` and `scratch` of `ChunkedRows`.
     """

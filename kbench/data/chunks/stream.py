@@ -45,9 +45,11 @@ def chunks(
         into memory.
     format : {"libsvm", "csv", "parquet", "npy"}
     rows : int
-        Rows per chunk; the last chunk may be smaller. Set by hand.
-    n_features : int, optional libsvm: number of columns and largest index allowed. If it is None,
-        the files are read twice.
+        Rows per chunk; the last chunk may be smaller. More rows take more memory, fewer cost more
+        calls; the default is set by hand.
+    n_features : int, optional
+        libsvm: number of columns and largest index allowed. If it is None, the files are read
+        twice.
     columns : mapping, optional
         csv, parquet: `source.columns` of a config (target, categorical, drop, delimiter, ...). If
         there are columns of texts, the files are read twice: first for their categories.
@@ -108,7 +110,11 @@ def read_options(n_features: Any, columns: Any, task: Any, zero_based: Any) -> d
 def pieces(
     format: str, paths: list[Path], rows: int, options: Mapping[str, Any]
 ) -> Iterator[tuple[Any, np.ndarray, str]]:
-    """Pieces of any size: X, y and the place for messages. options : From `read_options`."""
+    """Pieces of any size: X, y and the place for messages.
+
+    rows : Rows per piece of npy, and per chunk in the messages of Parquet
+    options : From `read_options`
+    """
     require_readable(format, paths)
     return _READERS[format](paths, rows, options)
 
@@ -137,7 +143,7 @@ def surveyed(paths: list[Path], options: Mapping[str, Any]) -> dict[str, Any]:
             lowest_index = min(lowest_index, int(rows.indices.min(initial=1)))
             width = max(width, rows.largest_index)
     zero_based = lowest_index == 0 if first_is_zero is None else first_is_zero
-    # If the base is not known, indices are read with a column for 0.
+    # If the base is not known, `libsvm.pieces` adds a column for index 0.
     width = max(1, width - (first_is_zero is None and not zero_based))
     return {**options, "n_features": width, "zero_based": zero_based}
 
@@ -194,7 +200,7 @@ def _tables(
         for table in tables(path, table_options):
             coding.learn(table, training=True)
             if coding.only_numbers:
-                break
+                break  # there are no categories to collect
     for path in paths:
         for k, table in enumerate(tables(path, table_options), start=1):
             coding.learn(table, training=False)  # raises an error for other columns

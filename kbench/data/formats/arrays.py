@@ -30,7 +30,8 @@ from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 _NPY = b"\x93NUMPY"
-# Number of rows whose values are checked at a time: more need larger arrays. Set by hand.
+# Number of rows whose values are checked at a time: more take more memory, fewer cost more calls.
+# Set by hand.
 _CHECKED_ROWS = 4096
 # Type of the placeholder for a struct of a MATLAB file, which is not read.
 _STRUCT = np.dtype([("struct", object)])
@@ -69,12 +70,12 @@ def _part(
         if name not in arrays:
             key = "X" if name == names[0] else "y"
             remedy = f"dataset.source.arrays.{key}=NAME takes another"
-            half = next((n for n in sorted(arrays) if n.endswith("_train")), None)
-            if FORMATS[source["format"]].splits and half is not None:
-                prefix = half.removesuffix("_train")
+            train_name = next((n for n in sorted(arrays) if n.endswith("_train")), None)
+            if FORMATS[source["format"]].splits and train_name is not None:
+                prefix = train_name.removesuffix("_train")
                 remedy += f", as {prefix} for {prefix}_train and {prefix}_test"
                 if f"{prefix}_test" not in arrays:
-                    remedy = f"dataset.source.arrays.{key}={half} reads it alone, and y likewise"
+                    remedy = f"dataset.source.arrays.{key}={train_name} reads it alone; set X and y"
             if struct := next((n for n in sorted(arrays) if arrays[n].dtype == _STRUCT), None):
                 remedy = _fields_remedy(struct)
             if {"indptr", "indices", "data"} <= set(arrays):
@@ -111,8 +112,8 @@ def _part(
     for begin in range(0, X.shape[0], _CHECKED_ROWS):
         rows = slice(begin, begin + _CHECKED_ROWS)
         # A row without a target is left out, so its numbers may be missing.
-        gaps = None if "known" in source else np.isnan(y[rows].astype(np.float64))
-        require_numbers_in(X[rows], row_of(paths[0], begin), source, gaps)
+        no_target = None if "known" in source else np.isnan(y[rows].astype(np.float64))
+        require_numbers_in(X[rows], row_of(paths[0], begin), source, no_target)
     group = (source.get("arrays") or {}).get("groups")
     if group and names[2] not in arrays and "known" not in source and names[2] != f"{group}_test":
         raise DataError(
@@ -223,8 +224,10 @@ def require_numbers_in(
         return
     allowed = source.get("missing", "error") != "error"
     dense = (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
-    may = np.full((len(dense), 1), allowed) if no_target is None else allowed | no_target[:, None]
-    wrong = np.argwhere(~(np.abs(dense) < FLOAT32_OVERFLOW) & ~(np.isnan(dense) & may))
+    may_lack = (
+        np.full((len(dense), 1), allowed) if no_target is None else allowed | no_target[:, None]
+    )
+    wrong = np.argwhere(~(np.abs(dense) < FLOAT32_OVERFLOW) & ~(np.isnan(dense) & may_lack))
     if not wrong.size:
         return
     row, column = wrong[0]
@@ -238,7 +241,7 @@ def require_numbers_in(
 def npy(path: Path) -> np.ndarray:
     """The array of an .npy file: mapped if the file is not compressed, else read."""
     with parsing(path, "an .npy file of numbers"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about the age of the file
+        warnings.simplefilter("ignore", UserWarning)  # NumPy warns of files that Python 2 wrote
         with open(path, "rb") as raw:
             plain = raw.read(len(_NPY)) == _NPY
         if plain:
@@ -265,14 +268,17 @@ def _array_of_numbers(archive: Any, name: str, path: Path) -> np.ndarray:
             raise
         raise DataError(
             f"{path}: {name} holds Python objects, which are not unpickled, should be numbers; "
-            f"{name}.astype(float) makes them, numpy.unique({name}.astype(str), "
-            "return_inverse=True)[1] of texts"
+            f"{name}.astype(float) converts numbers, numpy.unique({name}.astype(str), "
+            "return_inverse=True)[1] converts texts"
         ) from None
     return array
 
 
 def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """The variables `names` of a MATLAB file; if one is absent, empty arrays for all others too."""
+    """The variables `names` of a MATLAB file.
+
+    If one of them is absent, also an empty array for each other variable, so that errors list all.
+    """
     from scipy.io import loadmat, whosmat
 
     with parsing(path, "a MATLAB file of numbers, version 4, 6 or 7"), warnings.catch_warnings():
@@ -281,7 +287,7 @@ def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
         if content.startswith(b"MATLAB 7.3 "):
             raise DataError(
                 f"{path}: a MATLAB file of version 7.3; in MATLAB, `save(FILE, 'X', 'y', '-v7')` "
-                "writes what is read"
+                "writes a version that kbench reads"
             )
         arrays = loadmat(io.BytesIO(content), variable_names=names, spmatrix=False)
         variables = {name: array for name, array in arrays.items() if name in names}

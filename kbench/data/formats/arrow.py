@@ -13,19 +13,19 @@ from kbench.errors import DataError
 _PLAIN_EXTENSIONS = ("arrow.json", "arrow.bool8")
 """Arrow's extension types that are read like their storage types."""
 
-_EXTENSIONS = {
+_EXTENSION_REMEDIES = {
     "pandas.period": "in pandas, `frame[NAME].dt.to_timestamp().astype('int64')` makes numbers",
     "pandas.interval": "in pandas, `frame[NAME].array.mid` makes numbers",
 }
-_COLUMNS = (
+_LIST_REMEDY = (
     "in pandas, `frame.join(pandas.DataFrame(frame.pop(NAME).tolist()).add_prefix('column_'))` "
     "makes columns, and dataset.source.columns.target names the target"
 )
-_WAYS = {  # tests of pyarrow.types
-    "is_list": _COLUMNS,
-    "is_large_list": _COLUMNS,
-    "is_fixed_size_list": _COLUMNS,
-    "is_struct": _COLUMNS,
+_TYPE_REMEDIES = {
+    "is_list": _LIST_REMEDY,
+    "is_large_list": _LIST_REMEDY,
+    "is_fixed_size_list": _LIST_REMEDY,
+    "is_struct": _LIST_REMEDY,
     "is_binary": "in pandas, `frame[NAME].str.decode('utf-8')` makes texts",
     "is_fixed_size_binary": "in pandas, `frame[NAME].str.decode('utf-8')` makes texts",
     "is_large_binary": "in pandas, `frame[NAME].str.decode('utf-8')` makes texts",
@@ -54,7 +54,7 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
         extension = getattr(kind, "extension_name", "") or metadata.decode(errors="replace")
         if extension and extension not in _PLAIN_EXTENSIONS:
             # The numbers of pandas' periods would count days or months, depending on the unit.
-            raise _type_error(name, extension, _EXTENSIONS.get(extension), path)
+            raise _type_error(name, extension, _EXTENSION_REMEDIES.get(extension), path)
         if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
             column = column.cast(pa.string()).dictionary_encode()
         elif types.is_boolean(kind):
@@ -72,7 +72,8 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
                 remedy = time_remedy(name)
             else:
                 remedy = next(
-                    (way for test, way in _WAYS.items() if getattr(types, test)(kind)), ""
+                    (text for test, text in _TYPE_REMEDIES.items() if getattr(types, test)(kind)),
+                    "",
                 )
             raise _type_error(name, kind, remedy, path)
     return arrays
@@ -81,10 +82,10 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
 def _type_error(name: str, kind: Any, remedy: str | None, path: Path) -> DataError:
     """The error for a column of another type; remedy : a sentence with NAME for the column."""
     column = f"frame[{printable(name)!r}]"
-    way = (remedy or "").replace("frame[NAME]", column).replace("NAME", repr(printable(name)))
+    shown = (remedy or "").replace("frame[NAME]", column).replace("NAME", repr(printable(name)))
     return DataError(
         f"{path}: column {name!r} is of type {kind}, should be numbers or texts"
-        + f"; {way}" * bool(way)
+        + f"; {shown}" * bool(shown)
         + f"; {dropping(name)} leaves it out"
     )
 

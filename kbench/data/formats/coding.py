@@ -40,7 +40,7 @@ from kbench.data.formats.number_text import (
     is_missing,
     labels_of,
     one_spelling,
-    text_target,
+    text_target_error,
 )
 from kbench.data.formats.table import (
     Column,
@@ -139,7 +139,7 @@ class Coding:
     ----------
     labels : tuple of str or None
         Targets that are texts, sorted; None if all targets so far are numbers.
-    layout : Layout. Columns and the categories seen so far.
+    layout : ColumnLayout. Columns and the categories seen so far.
     """
 
     def __init__(self, options: Options, labels: tuple[str, ...] | None = None) -> None:
@@ -150,10 +150,10 @@ class Coding:
         self._unknown_is_error = unknown == "error" and not options.auto
         self._first: Table | None = None
         self._seen: dict[str, Counter[str]] = {}
-        self._texts: set[str] | None = set()
+        self._target_texts: set[str] | None = set()
         self._groups: dict[str, int] = {}
         self._gap_markers = GapMarkers()
-        self._unknown: Counter[str] = Counter()  # rows with an unknown category, by column
+        self._unknown: Counter[str] = Counter()  # column -> number of rows with unknown categories
 
     def with_one_missing(self, table: Table) -> Table:
         """The table in which every spelling of a missing text is "", if texts are found by content.
@@ -201,15 +201,15 @@ class Coding:
         assert table.target is not None
         target = table.columns[table.target]
         if target.categories is None:
-            self._texts = None
-        elif self._texts is not None:
+            self._target_texts = None
+        elif self._target_texts is not None:
             # A dictionary may hold labels that no row has, for example after a table is filtered.
-            self._texts.update(target.categories[k] for k in np.unique(target.values))
+            self._target_texts.update(target.categories[k] for k in np.unique(target.values))
 
     @property
     def only_numbers(self) -> bool:
         """Whether no column of the recorded tables holds texts."""
-        return not self._seen and self._texts is None
+        return not self._seen and self._target_texts is None
 
     @property
     def has_categories(self) -> bool:
@@ -220,8 +220,8 @@ class Coding:
     def labels(self) -> tuple[str, ...] | None:
         if self.known is not None:
             return self._known_labels
-        texts = labels_of(self._texts or ())
-        if self._texts is None or all(number(text) is not None for text in texts):
+        texts = labels_of(self._target_texts or ())
+        if self._target_texts is None or all(number(text) is not None for text in texts):
             return None
         return tuple(sorted(one_spelling(texts)))
 
@@ -282,7 +282,7 @@ class Coding:
             if n and not texts and name in self._options.texts:
                 notes.append(
                     f"{about} holds numbers alone, but for rows without a target, such as a line "
-                    "of units: without those it is a column of numbers"
+                    "of units: without these rows it is a column of numbers"
                 )
             if 0 < sum(counts[text] for text in texts) <= _FEW_TEXTS * n:
                 notes.append(
@@ -318,7 +318,7 @@ class Coding:
                 for name, counts in coded.items()
             )
             yield f"columns of texts become one feature a category: {listed(counts_text)}"
-        targets, labels = self._texts or set(), self.labels or ()
+        targets, labels = self._target_texts or set(), self.labels or ()
         padded = None if labels else min(filter(PADDED.fullmatch, targets), default=None)
         if padded is not None:
             yield f"the target {padded!r} is read as the number {number(padded):g}"
@@ -330,7 +330,8 @@ class Coding:
                 "Namibia, should have another name"
             )
         n_numbers = sum(number(label) is not None for label in labels)
-        # Other sentences name doubtful labels and a repeated header.
+        # Other sentences name doubtful labels and a repeated header. Texts are taken for slips if
+        # they are at most half as many as the numbers (set by hand).
         explained = {*DOUBTFUL, layout["target"].lower()}
         words = [t for t in labels if number(t) is None and t.lower() not in explained]
         if 0 < 2 * len(words) <= n_numbers:
@@ -380,7 +381,7 @@ class Coding:
             if labels is not None and not self._options.text_target:
                 texts = [k for k, text in enumerate(labels) if number(text) is None]
                 row = int(np.argmax(np.isin(y, texts)))
-                raise DataError(f"{where(row)}: {text_target(labels[int(y[row])], target)}")
+                raise DataError(f"{where(row)}: {text_target_error(labels[int(y[row])], target)}")
             require_present(y, where, self._options.source, target)
         return PartRows(X, y, labels, where, layout, self._group_numbers(tables))
 
@@ -431,7 +432,7 @@ def _codes(
             category = column.categories[column.values[row]]
             raise DataError(
                 f"{table.where(row)}: column {name!r} is {category!r}, which no training row has; "
-                "dataset.source.columns.unknown=ignore makes it none of their categories"
+                "dataset.source.columns.unknown=ignore sets its features to 0 in such rows"
             )
         n_unknown = int(np.count_nonzero(codes < 0))
         if n_unknown:

@@ -130,5 +130,5 @@ def _columns_in_config(options: Options) -> Iterator[Any]:
 
 
 def like_a_number(text: str) -> bool:
-    """Whether a text is a number, plain or decorated; a missing value is not."""
+    """Whether a text is a number, plain or decorated, `nan` included; an empty text is not."""
     return number(text) is not None or any(decorated_number(text, d) is not None for d in ".,")

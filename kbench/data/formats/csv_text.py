@@ -42,8 +42,8 @@ from kbench.data.formats.table import Column, Options, Table, checked_table
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
 from kbench.errors import DataError, counted
 
-# Least block size of pyarrow in bytes, above the size of most pieces (`PieceSizes.text`); each piece
-# is one block. Set by hand.
+# Least block size of pyarrow in bytes, above the size of most pieces (`PieceSizes.text`), each of
+# which is one block. Set by hand.
 _BLOCK_BYTES = 4 << 20
 # Bytes whose lines decide on the form of a file. More show rare forms, fewer are read faster. Set
 # by hand.

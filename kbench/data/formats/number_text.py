@@ -65,13 +65,13 @@ _ZERO = re.compile(rf"{_CURRENCY}\s*-|-\s*{_CURRENCY}")
 """`$ -`, zero in the accounting format of spreadsheets."""
 _ACCOUNT = re.compile(rf"({_CURRENCY})\s*\((.*)\)")
 """`$ (1.50)`, a negative number in the accounting format of spreadsheets."""
-_SPACES = " \u00a0\u202f\u2009'\u2019"
+_GROUP_MARKS = " \u00a0\u202f\u2009'\u2019"  # spaces and apostrophes that separate thousands
 _MINUS = "\u2212-"  # U+2212, which reports print, and the hyphen
 _DECORATED = {
     decimal: re.compile(
         rf"(?P<negative>\()?(?P<sign>[+{_MINUS}]?)\s*(?P<before>{_CURRENCY})?\s*"
         rf"(?P<sign2>[+{_MINUS}]?)"
-        rf"(?P<whole>[1-9][0-9]{{0,2}}(?:(?P<group>[{_SPACES}{re.escape(other)}])[0-9]{{3}}"
+        rf"(?P<whole>[1-9][0-9]{{0,2}}(?:(?P<group>[{_GROUP_MARKS}{re.escape(other)}])[0-9]{{3}}"
         rf"(?:(?P=group)[0-9]{{3}})*)|[0-9]*)"
         rf"(?:{re.escape(decimal)}(?P<fraction>[0-9]*))?(?P<power>[eE][+{_MINUS}]?[0-9]+)?"
         rf"(?P<sign3>-)?"
@@ -79,7 +79,8 @@ _DECORATED = {
     )
     for decimal, other in ((".", ","), (",", "."))
 }
-_BETWEEN_DIGITS = re.compile(rf"(?<=[0-9])[{_SPACES}](?=[0-9]{{3}})")
+_BETWEEN_DIGITS = re.compile(rf"(?<=[0-9])[{_GROUP_MARKS}](?=[0-9]{{3}})")
+# Numbers whose form shows which character precedes the decimals: a comma, or a point.
 _COMMA = re.compile(r"\d+,(\d{1,2}|\d{4,})\D*|.*\.\d{3},\d+\D*|\D*0,\d+\D*")
 _POINT = re.compile(r".*,\d{3}\.\d*\D*|.*,\d{3},\d{3}.*|\D*\d*\.(\d{1,2}|\d{4,})\D*")
 
@@ -133,7 +134,7 @@ def decorated_number(text: str, decimal: str) -> float | None:
     """
     if _ZERO.fullmatch(text.strip()):
         return 0.0
-    match = _parts(text, decimal)
+    match = _match_decorated(text, decimal)
     if match is None or not (match["whole"] or match["fraction"]):
         return None
     signs = [sign for sign in (match["sign"], match["sign2"], match["sign3"]) if sign]
@@ -147,13 +148,13 @@ def decorated_number(text: str, decimal: str) -> float | None:
     return -value if negative else value
 
 
-def _parts(text: str, decimal: str) -> re.Match[str] | None:
+def _match_decorated(text: str, decimal: str) -> re.Match[str] | None:
     return _DECORATED[decimal].fullmatch(_ACCOUNT.sub(r"(\1\2)", text.strip()))
 
 
 def unit_sign(text: str, decimal: str) -> str:
     """The currency or percent sign beside the number in `text`; empty without one."""
-    match = _parts(text, decimal)
+    match = _match_decorated(text, decimal)
     return "" if match is None else (match["before"] or match["after"] or "")
 
 
@@ -176,7 +177,7 @@ _TIME = re.compile(
 )
 
 
-def text_target(text: str, name: str) -> str:
+def text_target_error(text: str, name: str) -> str:
     """The error message for a text as target of a regression; name : the target's column."""
     cause = almost_a_number(text, name)
     return (

@@ -55,7 +55,7 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
             names = [normalize("NFC", name) for name in source.schema_arrow.names]
             min_columns = 2 if options.known is None else 1  # later rows need no target
             if len(names) < min_columns or len(set(names)) < len(names):
-                repeated = [name for name, n in Counter(names).items() if n > 1]
+                repeated = [name for name, count in Counter(names).items() if count > 1]
                 fault = f"two columns {repeated[0]!r}" if repeated else f"{len(names)} columns"
                 raise DataError(f"{path}: {fault}, should be two at least, of different names")
             index = _index_columns(source.schema_arrow.metadata, names)
