@@ -54,8 +54,8 @@ def chunks(
         csv, parquet: `source.columns` of a config (target, categorical, drop, delimiter, ...). If
         there are columns of texts, the files are read twice: first for their categories.
     task : {"binary", "multiclass", "regression"}
-        csv: targets of a regression have to be numbers; others may be texts, which become their
-        index in sorted order.
+        csv, parquet: targets of a regression have to be numbers; others may be texts, which become
+        their index in sorted order.
     zero_based : bool or "auto"
         libsvm: whether indices start at 0. "auto" means that they start at 0 if the files are read
         twice and have an index 0, and at 1 otherwise.

@@ -1,10 +1,10 @@
-"""Readers of raw files other than LIBSVM text, one module per format.
+"""Readers of raw files, one module per format.
 
-Each module has `read(parts, source, task)`. It takes the files of the parts `train` and `test`, or
-`all`, and returns the rows of each part as the files hold them. Readers of tables also take a
-folder, to which they write features that may be larger than memory. A module is imported when a
-file of its format is read. Files are found and decompressed in `sources`; rows are scaled and split
-in `preparation`.
+Each module except `libsvm` has `read(parts, source, task)`. It takes the files of the parts `train`
+and `test`, or `all`, and returns the rows of each part as the files hold them. Readers of tables
+also take a folder, to which they write features that may be larger than memory. A module is
+imported when a file of its format is read. Files are found and decompressed in `sources`; rows are
+scaled and split in `preparation`.
 """
 
 import math

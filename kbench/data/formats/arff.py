@@ -2,7 +2,8 @@
 
 https://waikato.github.io/weka-wiki/formats_and_processing/arff_stable/. Rows may be sparse,
 `{index value, ...}`: an attribute without an entry is 0 or the first category. Attributes of type
-date, string and relational are refused unless they are dropped, or named as categories.
+date, string and relational are refused unless they are dropped; but strings may be categories, and
+dates and strings the target or the group.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Readers of arrays: pairs of .npy files, .npz archives and MATLAB files.
 
-An .npz file holds `X` and `y`, or `X_train`, `y_train`, `X_test` and `y_test`. `source.arrays`
-names the variables of a MATLAB file that are X and y; X may be sparse. Rows with equal numbers in
-an array `groups`, if there is one, stay on one side of a random split. A plain .npy file is mapped
-and not loaded, so that it may be larger than memory.
+An .npz file holds `X` and `y`, or `X_train`, `y_train`, `X_test` and `y_test`; `source.arrays` says
+which arrays are X and y if they have other names. X of a MATLAB file may be sparse. Rows with equal
+numbers in an array `groups`, if there is one, stay on one side of a random split. A plain .npy file
+is mapped and not loaded, so that it may be larger than memory.
 """
 
 import io

@@ -2,7 +2,7 @@
 
 A column of numbers is one feature. A column of categories becomes one-hot features, one for each
 category of the training file, sorted as text. A category that only the test file has is an error;
-with `source.columns.unknown: ignore` its features are all 0.
+with `source.columns.unknown: ignore` all features of its column are 0 in such a row.
 Features are in the order of the file's columns.
 
 With `source.columns.categorical: auto` columns of texts are found by their content, categories of

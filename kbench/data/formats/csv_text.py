@@ -1,8 +1,9 @@
 """Reader of tables in text: comma, semicolon, tab, bar or white space between the fields.
 
 pyarrow parses. If pyarrow refuses a piece of the file, the records of the piece are examined one by
-one: numbers as people write them (`1,5`) change the form, and any other field is an error with its
-line. White space around texts is removed. Columns without names are called `1`, `2`, ...
+one: numbers as people write them (`1,5`) change the form. Any other field makes its column one of
+texts with `categorical: auto`, and is otherwise an error with its line. White space around texts is
+removed. The columns of a file without a header are called `1`, `2`, ...
 """
 
 import re
@@ -346,7 +347,8 @@ def _adapt_column(
         form.truths.discard(name)
         return
     field = repr(excerpt(text))
-    mixed = text.lower() in TRUTHS and not target  # true and false alone would be numbers
+    # A feature of true and false alone is numeric, so this column also holds other values.
+    mixed = text.lower() in TRUTHS and not target
     cause = None if mixed else almost_a_number(text, name)
     if target:
         cause = f"; {cause}" if cause else ""

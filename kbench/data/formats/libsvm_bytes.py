@@ -18,7 +18,7 @@ NO_GROUP = -1
 # Outcomes of parsing a number, as compiled code returns them.
 _EXACT, _ROUNDED, _MALFORMED = 0, 1, 2
 
-_POWERS = np.array([float(f"1e{e}") for e in range(309)])
+_POWERS = np.array([float(f"1e{e}") for e in range(309)])  # 1e309 exceeds float64
 _FLOAT32_OVERFLOW = float(2.0**128 - 2.0**103)  # least number that rounds to inf in float32
 
 
@@ -300,6 +300,7 @@ def fill(
 
             # Most values are a single digit or a short decimal. Both are read here, which takes a
             # half to a third of the time of _number (`scripts/bench_reader.py` times the reader).
+            # Like there, at most 15 digits are exact.
             begin_value = at
             digit = np.int64(text[at]) - _ZERO
             if 0 <= digit <= 9 and text[at + 1] == _SPACE:

@@ -23,7 +23,8 @@ MISSING = frozenset(
 spreadsheets write them."""
 
 _FAILED_FORMULA = re.compile(r"#[¡¿]?[^\W\d_]{3,9}[!?]|#[^\W\d_]{3}/0!")
-"""A failed formula as spreadsheets in other languages write it: `#WERT!`, `#VALEUR!`, `#¡REF!`."""
+"""A failed formula as spreadsheets in other languages write it: `#WERT!`, `#VALEUR!`, `#¡REF!`. The
+numbers of letters are set by hand."""
 
 DOUBTFUL = frozenset(
     (
@@ -161,6 +162,7 @@ def unit_sign(text: str, decimal: str) -> str:
 _PLAIN = r"[-+]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?"
 _FORTRAN = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))[dD]([-+]?[0-9]+)")
 _UNCERTAIN = re.compile(rf"{_PLAIN}\s*(?:±|\+/-|\+-).+")
+# The numbers of letters of a unit, at most 12 and 8, are set by hand.
 _WITH_UNIT = re.compile(rf"{_PLAIN}\s*([^\W\d_°]{{1,12}}|°[^\W\d_]?)([/·*^⁻-]?[^\W_]{{1,8}})?")
 _DATE = re.compile(
     r"(?=.*[0-9]{2})[0-9]{1,4}([-/. ])([0-9]{1,2}|[^\W\d_]{3,9})\1[0-9]{1,4}([T ].*)?|"
@@ -259,9 +261,9 @@ def decimal_of(
     pointed : Whether a plain number of the file has decimals after a point.
     default : The decimal separator in other files of the data set.
 
-    `1,5` and `1.234,5` show a comma, `1,234.5` and `1,234,567` show a point. If all texts are like
-    `1,234`, it is a point if `pointed`, else `default`, else a point if the delimiter is a
-    comma, else a comma.
+    `1,5` and `1.234,5` show a comma, `1,234.5` and `1,234,567` show a point, which decides if both
+    are shown. If all texts are like `1,234`, it is a point if `pointed`, else `default`, else a
+    point if the delimiter is a comma, else a comma.
     """
     comma = point = False
     for text in texts:

@@ -83,7 +83,7 @@ class Options:
     target: str | None = None
     # What readers assumed or left out, each sentence once.
     notes: list[str] = field(default_factory=list)
-    # Columns that hold texts (`categorical: auto`).
+    # Columns that hold texts by their content (`categorical: auto`) or by their type in ARFF.
     texts: set[str] = field(default_factory=set)
     # Whether there are several files, of which only one has to have a column that is dropped.
     several: bool = False
