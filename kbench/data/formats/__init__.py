@@ -300,5 +300,5 @@ def row_of(path: Path, begin: int = 0, chunk: int | None = None) -> Callable[[in
 
 
 def _row(path: Path, begin: int, chunk: int | None, row: int) -> str:
-    number = begin + row + 1
-    return f"{path}, row {number}" + (f" (chunk {(number - 1) // chunk + 1})" if chunk else "")
+    k = begin + row + 1
+    return f"{path}, row {k}" + (f" (chunk {(k - 1) // chunk + 1})" if chunk else "")

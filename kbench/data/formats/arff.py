@@ -187,7 +187,7 @@ class _Reader:
 
     def table(self, lines: Iterator[tuple[int, str]]) -> Table | None:
         """The rows of the lines; None if there are none."""
-        numbers: list[int] = []
+        line_numbers: list[int] = []
         columns: dict[str, list[Any]] = {name: [] for _, name in self._kept}
         for lineno, line in lines:
             where = f"{self._path}:{lineno}"
@@ -204,16 +204,16 @@ class _Reader:
             if len(fields) != len(self._attributes):
                 n_fields = counted(len(fields), "field")
                 raise DataError(f"{where}: {n_fields}, should be {len(self._attributes)}")
-            numbers.append(lineno)
+            line_numbers.append(lineno)
             for k, name in self._kept:
                 columns[name].append(self._value(name, fields[k], where))
-        if not numbers:
+        if not line_numbers:
             return None
-        where_row = partial(_where, self._path, np.array(numbers))
+        where_row = partial(_where, self._path, np.array(line_numbers))
         arrays = {name: self._column(name, values) for name, values in columns.items()}
         self._options.note_plain(arrays)
         return checked_table(
-            self._path, arrays, self._roles, len(numbers), where_row, self._options
+            self._path, arrays, self._roles, len(line_numbers), where_row, self._options
         )
 
     def _dense(self, line: str, where: str) -> list[str]:
@@ -264,5 +264,5 @@ class _Reader:
         return Column(np.array(values, dtype=np.float64))
 
 
-def _where(path: Path, numbers: np.ndarray, row: int) -> str:
-    return f"{path}:{numbers[row]}"
+def _where(path: Path, line_numbers: np.ndarray, row: int) -> str:
+    return f"{path}:{line_numbers[row]}"

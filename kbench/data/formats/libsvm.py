@@ -131,11 +131,11 @@ def pieces(
 
 def line_of(path: Path, row: int) -> str:
     """`file:line` of row `row`, counted from 0; reads the file again."""
-    for first, text, _ in text_pieces(path):
-        for number, line in enumerate(text.split(b"\n"), start=first):
+    for first_line, text, _ in text_pieces(path):
+        for lineno, line in enumerate(text.split(b"\n"), start=first_line):
             if line.removeprefix(b"\xef\xbb\xbf").partition(b"#")[0].strip():
                 if row == 0:
-                    return f"{path}:{number}"
+                    return f"{path}:{lineno}"
                 row -= 1
     raise IndexError(row)
 
@@ -175,14 +175,14 @@ def _parse_lines(
     values = np.empty(colons)
     groups = np.full(lines, NO_GROUP, dtype=np.int64)
     start = 3 if line == 1 and bytes(text[:3]) == b"\xef\xbb\xbf" else 0
-    first = 1 if zero_based is False else 0
+    lowest = 1 if zero_based is False else 0
     limit -= zero_based is True
     arrays = (labels, label_at, indptr, indices, values, groups)
-    n, nnz, largest, wrong_at = fill(text, start, first, limit, *allowed, *arrays)
+    n, nnz, largest, wrong_at = fill(text, start, lowest, limit, *allowed, *arrays)
     for row in np.flatnonzero(label_at[:n] >= 0):
         labels[row] = _float_at(text, label_at[row])
         if np.isinf(labels[row]):
-            wrong_at = label_at[row]  # precedes the error of `fill`, which ends the rows
+            wrong_at = label_at[row]  # precedes any error of `fill`, which ends the rows
             break
     if wrong_at >= 0:
         raise DataError(
@@ -191,7 +191,7 @@ def _parse_lines(
                 wrong_at,
                 name=name,
                 n_features=n_features,
-                first=first,
+                lowest=lowest,
                 limit=limit,
                 line=line,
                 last=last,
@@ -203,8 +203,8 @@ def _parse_lines(
         indices[:nnz],
         values[:nnz],
         groups[:n],
-        largest + 1 - first if n_features is None else n_features + (zero_based is None),
-        largest + 1 - first,
+        largest + 1 - lowest if n_features is None else n_features + (zero_based is None),
+        largest + 1 - lowest,
     )
 
 

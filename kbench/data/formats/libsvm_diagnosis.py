@@ -34,7 +34,7 @@ def diagnose(
     *,
     name: str,
     n_features: int | None,
-    first: int,
+    lowest: int,
     limit: int,
     line: int = 1,
     last: bool = True,
@@ -44,7 +44,7 @@ def diagnose(
     text : ndarray of uint8. The file, or a piece of it in whole lines.
     at : Position of the text that the reader did not accept
     n_features : Number of features that the caller expects
-    first, limit : Least and largest index that the reader accepts
+    lowest, limit : Least and largest index that the reader accepts
     line : Number of the text's first line in the file
     last : Whether the file ends with the text
     """
@@ -61,10 +61,12 @@ def diagnose(
             f"{where}binary data (byte 0x{code:02x}), should be LIBSVM text, plain or "
             "compressed by gzip, bzip2, xz or zip"
         )
-    return where + _describe(line_bytes, n_features=n_features, first=first, limit=limit, last=last)
+    return where + _describe(
+        line_bytes, n_features=n_features, lowest=lowest, limit=limit, last=last
+    )
 
 
-def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, last: bool) -> str:
+def _describe(line: bytes, *, n_features: int | None, lowest: int, limit: int, last: bool) -> str:
     """The message of `diagnose` without the place; line : the bytes of the line."""
     if line.startswith(b"\xef\xbb\xbf"):
         line = line[3:]
@@ -93,22 +95,22 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
         if not (_QID.fullmatch(pairs[0]) and int(pairs[0][4:]) <= _MAX_QID):
             return f"{_show(pairs[0])}, should be at most {_MAX_QID}"
         pairs = pairs[1:]
-    previous = first - 1
-    for number, pair in enumerate(pairs):
-        cut_hint = " (is the file cut off here?)" if last and number == len(pairs) - 1 else ""
+    previous = lowest - 1
+    for k, pair in enumerate(pairs):
+        cut_hint = " (is the file cut off here?)" if last and k == len(pairs) - 1 else ""
         index, colon, value = pair.partition(b":")
         if not colon:
             return f"{_show(pair)} has no colon, should be index:value{cut_hint}"
         if not re.fullmatch(rb"[+]?[0-9]{1,18}", index):
             if re.fullmatch(rb"-[0-9]+", index):
-                return f"index {_show(index)} is negative, indices start at {first}"
+                return f"index {_show(index)} is negative, indices start at {lowest}"
             if not index:
                 return f"no index before {_show(pair)}, should be index:value without a blank"
             if re.fullmatch(rb"qid", index):
                 return f"{_show(pair)}, should be qid:NUMBER once, directly after the label"
-            return f"index {_show(index)} in {_show(pair)}, should be a whole number from {first}"
+            return f"index {_show(index)} in {_show(pair)}, should be a whole number from {lowest}"
         i = int(index)
-        if i < first:
+        if i < lowest:
             return (
                 f"index 0 in {_show(pair)}, should be from 1; zero_based=true, on the command line "
                 "dataset.source.zero_based=true, reads indices from 0"
@@ -133,10 +135,7 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
 
 
 def _number_problem(token: bytes, *, largest: float | None) -> str:
-    """The reason why `token` is not a finite number, or '' if it is one.
-
-    largest : Largest magnitude of a value, for the message. None for a label, which is float64.
-    """
+    """The reason why `token` is not a number up to `largest` (None: in float64), or '' if it is."""
     if _MISSING.fullmatch(token):
         return f"is missing, should be a number; {MISSING_REMEDY}"
     if _NOT_FINITE.fullmatch(token):

@@ -78,10 +78,10 @@ def _molecules(path: Path) -> PartRows:
     if len(tables) != 1:
         raise DataError(f"{path}: {len(tables)} .txt files in it, should be one table of energies")
     locations, energies, matrices = [], [], []
-    for number, line in enumerate(texts[tables[0]].splitlines(), start=1):
+    for lineno, line in enumerate(texts[tables[0]].splitlines(), start=1):
         if not line.strip():
             continue
-        where = f"{path}:{printable(tables[0])}:{number}"
+        where = f"{path}:{printable(tables[0])}:{lineno}"
         name, energy = _name_and_energy(line, where)
         if name not in texts:
             raise DataError(f"{where}: {printable(name)} is not in the archive")
@@ -128,12 +128,12 @@ def _geometry(text: str, where: str) -> tuple[np.ndarray, np.ndarray]:
     if len(atoms) < int(count):
         raise DataError(f"{where}:{len(lines)}: ends after {len(atoms)} of {count} atoms")
     charges, positions = [], []
-    for number, line in enumerate(atoms, start=3):
+    for lineno, line in enumerate(atoms, start=3):
         fields = line.split()
         position = [finite_number(number_text) for number_text in fields[1:4]]
         if len(position) != 3 or fields[0] not in CHARGES or not np.isfinite(position).all():
             raise DataError(
-                f"{where}:{number}: {printable(line)!r}, should be an element of "
+                f"{where}:{lineno}: {printable(line)!r}, should be an element of "
                 f"{', '.join(CHARGES)} and three coordinates"
             )
         charges.append(CHARGES[fields[0]])

@@ -152,7 +152,7 @@ class Roles(NamedTuple):
     """Roles of the columns of a file.
 
     texts : Columns whose texts are categories
-    dropped : Columns that are not read: those that the config drops, and index columns
+    dropped : Columns that are left out: by the config, as an index of the rows, or as in training
     """
 
     target: str | None
