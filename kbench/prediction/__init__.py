@@ -1,12 +1,12 @@
 """Fast evaluation of fitted kernel machines, and the files that hold them.
 
-`expansion.py` chooses float32 or float64 and sums functions of the same centres,
-`shared_centres.py` those of support vectors that several classes share; `local.py` and
+`expansion.py` evaluates functions of the same centres and chooses float32 or float64,
+`shared_centres.py` does so for support vectors that several classes share; `local.py` and
 `committee.py` evaluate models of clusters, `landmarks.py` leaves with few landmarks,
 `hyperplane_tree.py` LDKL. `model_file.py` and `encoding.py` are the open model format,
-`local_models_file.py` the models of many clusters in one file. Loops over kernel values are in
-`kbench.kernels`, fits in `kbench.methods`. docs/solver.md, "Prediction", says which code evaluates
-which model.
+`local_models_file.py` has models of many clusters in one file, `libsvm_file.py` writes LIBSVM's.
+Loops over kernel values are in `kbench.kernels`, fits in `kbench.methods`. docs/solver.md,
+"Prediction", says which code evaluates which model.
 """
 
 from kbench.errors import ModelError

@@ -29,7 +29,8 @@ _BATCH = 2048
 # Largest number of support vectors from which a member's variance is computed: its cost for each
 # row is quadratic in that number. Set by hand.
 _MAX_CENTRES = 1000
-# Guard against rounding: least variance, as a multiple of k(x, x); and least k(x, x).
+# Guard against rounding: the variance is at least this multiple of k(x, x), and k(x, x) is at least
+# this number, so that nothing is divided by zero.
 _MIN_VARIANCE = 1e-12
 
 
@@ -43,7 +44,8 @@ class CommitteeMember:
         Support vectors.
     coef : (s, m)
     noise : (s,)
-        1/C of each support vector, of which at most 1,000, evenly spaced, give the variance.
+        1/C of each support vector. The variance is computed from at most 1,000 support vectors,
+        which are evenly spaced in `indices`.
     """
 
     def __init__(
@@ -68,8 +70,8 @@ class CommitteeMember:
         """Mean (b, m) and variance (b,) at prepared points; prior : (b,) is k(x, x)."""
         values = np.empty((points.shape[0], len(self.coef)))
         self.kernel.evaluate(points, self.centres, values)
-        half = scipy.linalg.solve_triangular(self.factor, values[:, self.chosen].T, lower=True)
-        variance = prior - np.einsum("ij,ij->j", half, half)
+        whitened = scipy.linalg.solve_triangular(self.factor, values[:, self.chosen].T, lower=True)
+        variance = prior - np.einsum("ij,ij->j", whitened, whitened)
         # Rounding errors may make the variance negative.
         return matmul(values, self.coef), np.maximum(variance, _MIN_VARIANCE * prior)
 

@@ -16,7 +16,7 @@ class Constant:
 
     @property
     def constant(self) -> np.ndarray:
-        """Values in the one region of the rows; (1, m)."""
+        """The values as the constants of a single leaf, as `LocalLandmarks` has them; (1, m)."""
         return self.values[None]
 
     def compile(self) -> Callable[[np.ndarray], np.ndarray]:

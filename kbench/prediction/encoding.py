@@ -81,6 +81,7 @@ class _Encoder:
         self._enclosing: set[int] = set()  # ids of the containers around the current value
 
     def node(self, value: Any, where: str, depth: int) -> Any:
+        """The tree of a value; `where` is the attribute that errors name, `depth` its nesting."""
         if depth > _MAX_DEPTH:
             raise ModelError(f"{where[:80]}...: nested more than {_MAX_DEPTH} deep")
         if value is None or type(value) in (bool, int, str):
@@ -143,15 +144,15 @@ class _Encoder:
         if callable(value) and owner is not None and is_method(owner, name):
             return {"method": [self.node(owner, where, depth + 1), name]}
         cls = type(value)
-        path = f"{cls.__module__}:{cls.__qualname__}"
-        if not may_build(path):
+        class_name = f"{cls.__module__}:{cls.__qualname__}"
+        if not may_build(class_name):
             if cls.__module__.partition(".")[0] == "sklearn":
                 return {"skops": self._array(to_skops(value, where), where)}
             raise ModelError(
                 f"{where} is {_description(value)}, which the open model format does not hold"
             )
         if isinstance(value, tuple):
-            return {"named_tuple": path, "items": self._items(value, where, depth)}
+            return {"named_tuple": class_name, "items": self._items(value, where, depth)}
         if not hasattr(value, "__dict__") or isinstance(value, type):
             raise ModelError(f"{where} is {_description(value)}, which has no attributes to store")
         if id(value) in self._objects:
@@ -163,7 +164,7 @@ class _Encoder:
         state = {
             key: self.node(entry, f"{where}.{key}", depth + 1) for key, entry in attributes.items()
         }
-        return {"object": path, "state": state}
+        return {"object": class_name, "state": state}
 
 
 class _Decoder:
@@ -207,13 +208,13 @@ class _Decoder:
     def _texts(self, tree: Any, depth: int) -> np.ndarray:
         array = self.array(tree["texts"])
         if array.dtype.kind != "U":
-            raise ModelError(f"texts of type {array.dtype}")
+            raise ModelError(f"texts are an array of {array.dtype}, should be strings")
         return array.astype(object)
 
     def _scalar(self, tree: Any, depth: int) -> Any:
         array = self.array(tree["scalar"])
         if array.ndim:
-            raise ModelError(f"a scalar of shape {array.shape}")
+            raise ModelError(f"a scalar has shape {array.shape}, should have no dimensions")
         return array[()]
 
     def _dtype(self, tree: Any, depth: int) -> np.dtype:
@@ -253,7 +254,7 @@ class _Decoder:
         cls = class_at(tree["named_tuple"])
         items = self._list(tree["items"], depth)
         if not issubclass(cls, tuple) or len(items) != len(getattr(cls, "_fields", ())):
-            raise ModelError(f"{tree['named_tuple']} is not a tuple of {len(items)} names")
+            raise ModelError(f"{tree['named_tuple']} is no named tuple of {len(items)} fields")
         return tuple.__new__(cls, items)
 
     def _method(self, tree: Any, depth: int) -> Callable[..., Any]:

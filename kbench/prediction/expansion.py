@@ -34,7 +34,7 @@ def prediction_dtype(
     to float32 would change f visibly; otherwise it is the precision of the matrix.
 
     indices : (s,) ints, the points that are centres; None if all points are. If their number is not
-        s, the deviation of f counts as 1.
+        s, f cannot be evaluated at them, and its deviation is taken as 1.
     """
     # |k(x, z)|^2 <= k(x, x) k(z, z) bounds the values at points like the centres.
     scale = kernel.diagonal().max(initial=0.0)
@@ -115,8 +115,8 @@ class KernelExpansion:
         require_width(X, self.n_features)
         outputs = np.empty((X.shape[0], self.coef.shape[1]))
         # Rows with |f| below the threshold are evaluated again; float64 values need no threshold.
-        vanishes = self.dtype == np.float32 and self.kernel.unit_diagonal
-        threshold = self.kernel.vanished * np.abs(self.coef).sum(axis=0) if vanishes else 0.0
+        may_vanish = self.dtype == np.float32 and self.kernel.unit_diagonal
+        threshold = self.kernel.vanished * np.abs(self.coef).sum(axis=0) if may_vanish else 0.0
         for start in range(0, len(outputs), _BATCH):
             rows = slice(start, start + _BATCH)
             outputs[rows] = self._evaluate(X[rows], self.dtype)

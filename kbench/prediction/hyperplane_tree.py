@@ -74,7 +74,7 @@ class HyperplaneTrees:
     trees : (m, M, 3, d + 1) array
         For m functions, the vectors w, p and q of each node with the constant last. The vector q
         of leaves is not used. M = 2^(depth + 1) - 1.
-    sigma : Sharpness of the gates
+    sigma : Factor of p'x within tanh: the larger, the steeper the gates
     offset : (d,) array or None. Subtracted from rows before they are rounded to float32.
     """
 

@@ -21,7 +21,7 @@ class LandmarkMachine:
     # (l + c, m): coefficients of the columns, in the order of `PseudoLandmarks`.
     coef: np.ndarray | None = None
     features: np.ndarray | None = None  # (f,) ints: features that the landmarks have; None for all
-    # (p, 2) ints: pairs of monomials, as in `PseudoLandmarks`.
+    # (p, 2) ints: the landmarks i <= j of each monomial c_i c_j, as in `PseudoLandmarks`.
     pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.intp))
     # (l, p): distances from landmarks to pseudo landmarks, as in `PseudoLandmarks`.
     spans: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
@@ -74,7 +74,10 @@ def feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarra
 
 
 def pack_landmarks(machine: LandmarkMachine, n_features: int) -> np.ndarray:
-    """(blocks, 1 + f, LANES): -width to the base 2, then the entries feature by feature."""
+    """-g_j log2(e), the factor of exponents to the base 2, then the entries of u_j by feature.
+
+    (blocks, 1 + f, LANES), float64.
+    """
     assert machine.landmarks is not None
     assert machine.gammas is not None
     n_landmarks = len(machine.landmarks)

@@ -30,8 +30,9 @@ from kbench.intrinsics.landmark_tiles import (
     weighted_sums,
 )
 
-# The sizes below were tuned with `scripts/bench_fast_prediction.py`.
-# Largest number of rows and of bytes of a group, whose kernel values are held in the L1 cache.
+# Rows of a leaf are evaluated in groups of at most 60 rows and 16 KiB of features. Larger groups
+# read the leaf's numbers less often, but their rows and kernel values leave the L1 cache
+# (`scripts/bench_fast_prediction.py`).
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
 # A vector holds sixteen rows, not sixteen landmarks, if the leaf has at most 64 features and at
 # least 6 rows remain. Set by hand.
@@ -72,10 +73,10 @@ def _exponents(rows_at, n, features_at, table_at, n_features, n_blocks, at, slot
 def _sums_across(
     rows_at, n, n_features, table_at, coef_at, n_blocks, points_at, values_at, sums_at, n_outputs
 ):
-    """Write sums of a leaf for the first rows, sixteen rows at a time by output.
+    """Write sum_j coef_j k(x, u_j) at a leaf's first rows as (vectors, n_outputs, 16 rows).
 
-    Returns the number of rows done, at most n; fewer than `_MIN_ROWS` rows remain. `rows_at`
-    holds valid addresses up to the next multiple of sixteen.
+    Returns the number of rows that were evaluated, at most n; fewer than `_MIN_ROWS` rows remain.
+    `rows_at` holds valid addresses up to the next multiple of sixteen.
     """
     slot, width = LANES * LANES * n_blocks, LANES * n_features
     block = 4 * (n_features + 1) * LANES
@@ -104,6 +105,7 @@ def _sums_across(
 def _bound_columns(at, column_at, span_at, n_blocks, n_landmarks, n_bounds, pseudo):
     """Write the columns of the triangle inequality after the kernel values.
 
+    pseudo : index in `landmarks.PSEUDO_KINDS`; 2 has the lower bounds, 3 the upper ones, 4 both.
     Returns the number of blocks of columns, kernel values included.
     """
     square_roots(at, n_blocks)
@@ -145,7 +147,9 @@ def evaluate_leaves(
 
     features : (1 or K, f); all_features : whether these are 0 .. d - 1 in all leaves. leaves :
     (K, 7), numbers of blocks of landmarks, landmarks, blocks of bounds and rows of the quadratic
-    form, then the offsets of the leaf in table, spans and coef. slot : most columns of a leaf.
+    form, then the offsets of the leaf in table, spans and coef (`landmark_layout` packs them).
+    constant : (K, m). pseudo : index in `landmarks.PSEUDO_KINDS`. slot : columns of the leaf that
+    has most, padding included; buffers have so many values for each row.
     """
     n_features, n_outputs = features.shape[1], constant.shape[1]
     order, ends = _by_leaf(labels, leaves.shape[0])

@@ -36,8 +36,8 @@ from kbench.prediction.landmark_layout import (
 from kbench.prediction.landmark_loops import evaluate_leaves
 from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole, require
 
-# All sizes below were tuned with `scripts/bench_fast_prediction.py`.
-# Bytes of rows that are checked and routed together, so that they stay in the L2 cache.
+# Bytes of rows that are checked and routed together, so that they stay in the L2 cache: fewer cost
+# more calls (`scripts/bench_fast_prediction.py`).
 _ROUTED_BYTES = 1 << 18
 # Rows of a batch per leaf, so that the numbers of a leaf are read once for about 32 rows. A model
 # with few leaves takes up to 32,768 rows, so that few rows are outside full tiles. Set by hand.
@@ -88,7 +88,7 @@ class LocalLandmarks:
 
     Parameters
     ----------
-    machines : Each reads the same number of features.
+    machines : The model of each leaf; all read the same number of features.
     n_features : d
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
         Kind of columns beside the kernel values.

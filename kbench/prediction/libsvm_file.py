@@ -75,40 +75,40 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     >>> path.read_text().split()[:4]
     ['svm_type', 'c_svc', 'kernel_type', 'rbf']
     """
-    peer = model.to_sklearn() if hasattr(model, "to_sklearn") else model
-    kind = _SVM_TYPES.get(type(peer).__name__)
-    if kind is None or not type(peer).__module__.startswith("sklearn.svm."):
+    estimator = model.to_sklearn() if hasattr(model, "to_sklearn") else model
+    kind = _SVM_TYPES.get(type(estimator).__name__)
+    if kind is None or not type(estimator).__module__.startswith("sklearn.svm."):
         raise TypeError(
-            f"save_libsvm: {type(model).__name__} is not a support vector machine of LIBSVM; it "
-            f"has those of scikit-learn's {', '.join(_SVM_TYPES)}"
+            f"save_libsvm: {type(model).__name__} is not a support vector machine of LIBSVM; "
+            f"LIBSVM has the models of scikit-learn's {', '.join(_SVM_TYPES)}"
         )
-    check_is_fitted(peer)
-    if peer.kernel not in LIBSVM_KERNELS:
+    check_is_fitted(estimator)
+    if estimator.kernel not in LIBSVM_KERNELS:
         raise ValueError(
-            f"save_libsvm: kernel is {peer.kernel!r}; LIBSVM has {', '.join(LIBSVM_KERNELS)}"
+            f"save_libsvm: kernel is {estimator.kernel!r}; LIBSVM has {', '.join(LIBSVM_KERNELS)}"
         )
     with output_file(Path(path)) as file:
-        for line in _header(peer, kind):
+        for line in _header(estimator, kind):
             file.write(f"{line}\n".encode())
         file.write(b"SV\n")
-        for line in _support_vectors(peer):
+        for line in _support_vectors(estimator):
             file.write(f"{line}\n".encode())
 
 
-def _header(peer: Any, kind: str) -> Iterator[str]:
-    kernel, parameters = LIBSVM_KERNELS[peer.kernel]
+def _header(estimator: Any, kind: str) -> Iterator[str]:
+    kernel, parameters = LIBSVM_KERNELS[estimator.kernel]
     yield f"svm_type {kind}"
     yield f"kernel_type {kernel}"
-    settings = {"degree": peer.degree, "gamma": peer._gamma, "coef0": peer.coef0}
+    settings = {"degree": estimator.degree, "gamma": estimator._gamma, "coef0": estimator.coef0}
     for name in parameters:
         yield f"{name} {_number(settings[name])}"
-    classes = getattr(peer, "classes_", None) if kind in ("c_svc", "nu_svc") else None
+    classes = getattr(estimator, "classes_", None) if kind in ("c_svc", "nu_svc") else None
     yield f"nr_class {2 if classes is None else len(classes)}"
-    yield f"total_sv {len(peer.support_)}"
-    yield f"rho {_numbers(-peer._intercept_)}"
+    yield f"total_sv {len(estimator.support_)}"
+    yield f"rho {_numbers(-estimator._intercept_)}"
     if classes is not None:
         yield f"label {' '.join(str(label) for label in _labels(classes))}"
-        yield f"nr_sv {' '.join(str(count) for count in peer.n_support_)}"
+        yield f"nr_sv {' '.join(str(count) for count in estimator.n_support_)}"
 
 
 def _labels(classes: np.ndarray) -> list[int]:
@@ -120,15 +120,15 @@ def _labels(classes: np.ndarray) -> list[int]:
     return list(range(len(classes)))
 
 
-def _support_vectors(peer: Any) -> Iterator[str]:
+def _support_vectors(estimator: Any) -> Iterator[str]:
     """Yield a line for each support vector: coefficients, and entries that are not zero."""
-    coef = peer._dual_coef_
+    coef = estimator._dual_coef_
     coef = coef.toarray() if sp.issparse(coef) else coef
-    if peer.kernel == "precomputed":
-        for weights, row in zip(coef.T, peer.support_, strict=True):
+    if estimator.kernel == "precomputed":
+        for weights, row in zip(coef.T, estimator.support_, strict=True):
             yield f"{_numbers(weights)} 0:{row + 1}"
         return
-    vectors = peer.support_vectors_
+    vectors = estimator.support_vectors_
     for position, weights in enumerate(coef.T):
         if sp.issparse(vectors):
             row = slice(vectors.indptr[position], vectors.indptr[position + 1])

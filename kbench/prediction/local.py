@@ -58,8 +58,8 @@ class LocalMachines:
         """Mean cost of a row over clusters of equal size, in products of `n_features` numbers."""
         machines = self.machines
         all_machines = machines.values() if isinstance(machines, Mapping) else machines
-        counts = [machine.flops(n_features) for machine in all_machines]
-        return self.n_products + float(np.mean(counts))
+        costs = [machine.flops(n_features) for machine in all_machines]
+        return self.n_products + float(np.mean(costs))
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u, m) float64."""

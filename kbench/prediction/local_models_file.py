@@ -36,7 +36,7 @@ from kbench.stored import check_arrays, require
 
 _HEADER = struct.Struct("<8sqqq32s")  # 64 bytes
 _MAGIC = b"kbenchM1"
-# Blocks and texts are padded to a multiple of this number of bytes, a cache line.
+# Texts and the bytes of each array are padded to a multiple of this number of bytes, a cache line.
 _ALIGNMENT = 64
 # Bytes of models that stay decoded. Blocks of rows visit the models in order, so the model used
 # last is needed last: the first models that fit are kept and never replaced. Set by hand.
@@ -162,7 +162,7 @@ def _record(data: np.ndarray, offset: int, cluster: int) -> Any:
     payload = data[begin + n_text : begin + n_text + n_payload]
     try:
         content = json.loads(_bytes(data, begin, n_text))
-        arrays = {name: _array(payload, *form) for name, form in content["arrays"].items()}
+        arrays = {name: _array(payload, *header) for name, header in content["arrays"].items()}
         return decode(content["tree"], arrays)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelError(f"the record of cluster {cluster} is damaged ({error})") from None
@@ -174,9 +174,9 @@ def _bytes(data: np.ndarray, offset: int, length: int) -> bytes:
     return data[offset : offset + length].tobytes()
 
 
-def _array(payload: np.ndarray, text: str, shape: list[int], order: Any, offset: int) -> np.ndarray:
-    """A copy, so that compiled code meets the types of arrays that were just fitted."""
-    dtype = np.dtype(text)
+def _array(payload: np.ndarray, code: str, shape: list[int], order: Any, offset: int) -> np.ndarray:
+    """Copy an array from the payload: compiled code then meets the types of just fitted arrays."""
+    dtype = np.dtype(code)
     if dtype.kind not in "biufcU":
         raise ModelError(f"an array of {dtype}, should be of numbers or texts")
     size = math.prod(shape)
@@ -191,7 +191,7 @@ class PackedMachines(Mapping[int, KernelExpansion]):
 
     Parameters
     ----------
-    records : Each a mapping with the entry "machine"
+    records : Each record is a mapping with the entry "machine"
     n_centres : (k,) int64. Centres of each machine.
     """
 
@@ -227,7 +227,7 @@ class PackedMachines(Mapping[int, KernelExpansion]):
 
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
-        require(isinstance(self.records, PackedRecords), "records are of another class")
+        require(isinstance(self.records, PackedRecords), "records should be PackedRecords")
         k = check_arrays(self, n_centres="i8 k")["k"]
         require(k == len(self.records), f"there are {len(self.records)} records")
 

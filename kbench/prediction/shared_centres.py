@@ -50,11 +50,11 @@ class GaussianCentres:
     Parameters
     ----------
     Z : (s, d) array or CSR. The centres.
-    error : If float32 values would change an expansion by more than about this, they are computed
-        in float64.
+    error : Largest acceptable change of an expansion by rounding its kernel values to float32. If
+        the estimate below is larger, they are computed in float64.
     norm : Largest Euclidean norm of the coefficients of an expansion. Rounding exponents in float32
         changes each value by about eps (1 + max h), up or down at random, and so an expansion by
-        about eps (1 + max h) `norm`.
+        about eps (1 + max h) `norm`, which is the estimate.
     """
 
     def __init__(self, Z: Any, gamma: float, *, error: float, norm: float) -> None:
@@ -62,6 +62,7 @@ class GaussianCentres:
         self._mean = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
         self._scale = math.sqrt(2.0 * gamma)
         A, h = self._scaled(Z)
+        # h is gamma ||z - mean||^2, the squared distance in units of the width 1 / sqrt(gamma).
         if h.max(initial=0.0) > NEAR**2:
             self._mean = origin_of(Z, self._mean)
             A, h = self._scaled(Z)

@@ -13,13 +13,13 @@ from typing import Any
 
 from kbench.errors import ModelError
 
-ENGINES = ("kernels", "solvers", "approximation", "clustering", "prediction", "metric", "methods")
+PACKAGES = ("kernels", "solvers", "approximation", "clustering", "prediction", "metric", "methods")
 _CALIBRATION = frozenset(
     f"sklearn.calibration:{name}"
     for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
 )
 
-# Models store one kind of bound method, which assigns rows to clusters.
+# Names of the bound methods that models may store: `assign` sends rows to clusters.
 _METHODS = frozenset({"assign"})
 
 
@@ -50,35 +50,35 @@ def _defines(path: Path, name: str) -> bool:
 
 @cache
 def _packages() -> frozenset[str]:
-    """Packages whose classes may be built: kbench's engines and installed plug-ins."""
+    """Packages whose classes may be built: kbench's numerical packages and installed plug-ins."""
     from importlib.metadata import entry_points
 
     plugins = {
         point.value.partition(":")[0].partition(".")[0]
         for point in entry_points(group="kbench.methods")
     }
-    return frozenset({f"kbench.{name}" for name in ENGINES} | (plugins - {"kbench", "sklearn"}))
+    return frozenset({f"kbench.{name}" for name in PACKAGES} | (plugins - {"kbench", "sklearn"}))
 
 
-def may_build(path: str) -> bool:
+def may_build(class_name: str) -> bool:
     """Whether the format rebuilds the class at `module:Class` attribute by attribute."""
-    module, _, name = path.partition(":")
+    module, _, name = class_name.partition(":")
     is_known = any(module == package or module.startswith(f"{package}.") for package in _packages())
-    return path in _CALIBRATION or (is_known and name.isidentifier())
+    return class_name in _CALIBRATION or (is_known and name.isidentifier())
 
 
-def class_at(path: Any) -> type:
+def class_at(class_name: Any) -> type:
     """The class at `module:Class`; a ModelError if it may not be built or does not exist."""
-    if not isinstance(path, str) or not may_build(path):
-        raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
-    module, _, name = path.partition(":")
+    if not isinstance(class_name, str) or not may_build(class_name):
+        raise ModelError(f"names the class {str(class_name)[:80]!r}, which no model may hold")
+    module, _, name = class_name.partition(":")
     module = _present_module(module, name)
     try:
         cls = getattr(importlib.import_module(module), name, None)
     except ImportError as error:
         raise ModelError(f"needs {module}, which cannot be imported here ({error})") from None
     if not isinstance(cls, type) or (cls.__module__, cls.__qualname__) != (module, name):
-        raise ModelError(f"names the class {path!r}, which this version does not have")
+        raise ModelError(f"names the class {class_name!r}, which this version does not have")
     return cls
 
 

@@ -615,7 +615,7 @@ def test_a_model_of_an_earlier_release_says_what_it_said(tmp_path, name, content
 def test_no_package_has_two_modules_of_one_name():
     """Stored classes are found by package and file name, wherever the module has moved."""
     root = Path(storable.__file__).parents[1]
-    for package in storable.ENGINES:
+    for package in storable.PACKAGES:
         names = [p.stem for p in (root / package).rglob("*.py") if p.stem != "__init__"]
         twice = {name for name in names if names.count(name) > 1}
         assert not twice, package
