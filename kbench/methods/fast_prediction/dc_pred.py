@@ -56,18 +56,19 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
         Number of leaves K; fewer if rows coincide. None: one for each 500 rows, at most 64, but one
         for each 8,000 of more than 512,000 rows.
     n_landmarks : int, default=16
-        Landmarks m of each leaf. Multiples of 16 use the vector registers best.
+        Landmarks m of each leaf. Multiples of 16 use the vector registers best. Set by hand.
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}, default="monomials"
         Columns besides the kernel values: none, products c_i c_j, or kernel values at the lower,
         the upper or both bounds of the triangle inequality for distances to random rows.
     n_pseudo : int or None, default=None
-        Number p of products or rows. None is m rows, or as many random ones of the m (m + 1) / 2
-        products as leave the leaf 4 training rows for each column: with fewer rows the products
-        overfit. The paper samples p products and does not say how many.
+        Number p of products or rows. None is m rows, or so many random products (of m (m + 1) / 2)
+        that the leaf has 4 training rows for each column: with fewer rows the products overfit. The
+        paper samples p products and does not say how many.
     landmarks : {"weighted", "kmeans", "support"}, default="weighted"
         "kmeans" omits the weights; "support" keeps the exact model of each leaf.
     C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
+        As in `KernelSVC`.
     branching : int, default=4
         Children of a node of the tree. Set by hand.
     n_samples : int, default=1000
@@ -83,6 +84,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     max_time : float or None, default=None
         As in `KernelSVC`, for the exact and the linear models of all leaves together.
     cache_mb : float, default=200.0
+        As `cache_size` of `KernelSVC`.
     class_weight, probability
         As in `KernelSVC`.
     target_cost : float or None, default=None
@@ -123,7 +125,8 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     Notes
     -----
     Training takes about 1 / K of the kernel values of the exact model, and O(n (m + p)^2) time
-    for the factors. Prediction takes O(d b log_b K + m d + p) time a row, in float32.
+    for the factors R. Prediction takes O(d b log_b K + m d + p) time a row for branching b, in
+    float32.
 
     A leaf sees n / K rows through a small number of landmarks. With leaves of 500 rows of many
     features, accuracy can be one percentage point below that of a linear model of all rows (a9a:

@@ -68,7 +68,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
     n_leaves : int or None, default=None
         None: one for each 500 rows, at most 64, but one for each 8,000 of more than 512,000 rows.
     n_landmarks : int, default=16
-        Landmarks of each leaf, rounded up to a multiple of 16, which costs the same.
+        Landmarks of each leaf, rounded up to a multiple of 16, which costs the same. Set by hand.
     n_features : int or None, default=16
         Number of features that the landmarks of a leaf have; None is all. Set by hand.
     router : {"classes", "variance"}, default="variance"
@@ -88,11 +88,13 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         As in `KernelSVC`. It ends the exact models, and is checked before a leaf is trained: the
         landmarks of later leaves stay as k-means and ridge regression give them.
     C : float or "loo", default=1.0
+        As in `KernelSVC`.
     gamma : float or {"scale", "auto"}, default="scale"
         Width of the exact models, and the initial one of the landmarks.
     tol : float, default=0.05
-        Tolerance of the exact models, as in `KernelSVC`.
+        Tolerance of the exact models, as in `KernelSVC`. Set by hand.
     cache_mb : float, default=200.0
+        As `cache_size` of `KernelSVC`.
     class_weight, probability
         As in `KernelSVC`.
     target_cost : float or None, default=None
@@ -128,8 +130,9 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
 
     Notes
     -----
-    O(n d log n log K) time for the tree, 1 / K of the exact model's kernel values, and
-    O(epochs n m f) for the training. Prediction in float32: O(depth + m f) a row.
+    With K leaves of m landmarks on f features: O(n d log n log K) time for the tree, about 1 / K of
+    the kernel values of an exact model of all rows, and O(epochs n m f) time for the training.
+    Prediction takes O(depth + m f) time a row, in float32.
 
     A leaf sees n / K rows, and `n_features` of their features. If there are few rows of many
     features, a linear model of all rows can be one or two percentage points more accurate (a9a:
@@ -394,7 +397,8 @@ def _train_leaf(
     X, Y, C = X[rows], Y[rows], C[rows]
     two_class = Y.min(axis=0) < Y.max(axis=0)
     if teacher is not None and len(Y) >= LANES:
-        # The model of all rows may change its sign in a leaf whose rows have one class.
+        # The model of all rows may change its sign in a leaf whose rows have one class. Such a leaf
+        # stays constant if it has fewer rows than landmarks. The bound is set by hand.
         two_class[:] = True
     constant = np.where(two_class, 0.0, Y[0])
     if not two_class.any():

@@ -70,10 +70,10 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
 
     Notes
     -----
-    O(n d log n log K) time for the tree and O(epochs n m f) for the training. Prediction in
-    float32: O(depth + m f) a row. `fit` takes rows in chunks as in `DCPredTrainedClassifier`; mean
-    and deviation of their targets are summed in another order, so the model is that of the fit in
-    memory up to rounding.
+    O(n d log n log K) time for the tree and O(epochs n m f) for the training of K leaves of m
+    landmarks on f features. Prediction takes O(depth + m f) time a row, in float32. `fit` takes
+    rows in chunks as in `DCPredTrainedClassifier`; mean and deviation of their targets are summed
+    in another order, so the model is that of the fit in memory up to rounding.
 
     Examples
     --------

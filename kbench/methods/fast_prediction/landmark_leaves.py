@@ -70,7 +70,8 @@ class LeafResult(NamedTuple):
 class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     """Base of the estimators: their parameters as fields of a dataclass, and the model."""
 
-    # CSR rows of a leaf, and batches of the tree, are made dense (`kbench.validated`).
+    # CSR rows of a leaf, and batches of the tree, are made dense; `kbench.validated` explains the
+    # two numbers.
     dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
 
     _parameter_constraints: ClassVar[dict] = {

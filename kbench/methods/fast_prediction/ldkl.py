@@ -48,6 +48,7 @@ class LDKLClassifier(WeightedOneVsRest):
     lambda_q : float, default=0.03
         Penalties of w, p (the paper's theta') and q (theta), relative to the weighted mean loss.
     sigma : float, default=1.0
+        Steepness of the gates tanh(sigma p'x).
     schedule : {"pegasos", "adam"}, default="adam"
         "pegasos" has the steps of the implementation by the authors' group, which shrink vectors by
         t / (t + 1) and divide steps by the penalties and sqrt(t); "adam" is Adam on the objective.
@@ -137,8 +138,8 @@ class LDKLClassifier(WeightedOneVsRest):
             mean, scale = _centre_and_scale(targets.X)
             if not _MIN_SCALE < scale < 1.0 / _MIN_SCALE:
                 raise ValueError(
-                    f"the features of X have a mean standard deviation of {1.0 / scale:.3g}, and "
-                    "vectors for it leave the range of float32; scale the features"
+                    f"the features of X have a mean standard deviation of {1.0 / scale:.3g}, with "
+                    "which the vectors of the tree leave the range of float32; scale the features"
                 )
             rows = _ScaledRows(targets.X, mean, scale)
             nodes, n_vectors = tree_sizes(self.depth)

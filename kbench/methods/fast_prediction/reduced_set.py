@@ -36,17 +36,18 @@ class ReducedSetSVC(BoxClassifier):
     preimage : {"gradient", "fixed_point"}, default="gradient"
         Method that finds a point.
     n_restarts : int, default=4
-        Searches for each point, started at support vectors drawn by the size of their coefficients.
+        Searches for each point, each from a support vector that is drawn with a probability
+        proportional to the magnitude of its coefficient.
     C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     tol : float, default=1e-3
     cache_mb : float, default=1000.0
     class_weight, probability
-        As in `KernelSVC`.
     max_iter : int, default=-1
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        From `C` on: parameters of the exact model, as in `KernelSVC`.
+        `C` to `dtype` are parameters of the exact model, as in `KernelSVC`, which calls `cache_mb`
+        `cache_size`.
     random_state : int, RandomState or None, default=None
         Seed of the starts of the searches.
 
@@ -92,7 +93,8 @@ converged_, n_features_in_
     True
     """
 
-    # CSR support vectors are made dense for the search of pre-images (`kbench.validated`).
+    # CSR support vectors are made dense for the search of pre-images; `kbench.validated` explains
+    # the two numbers.
     dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
 
     _parameter_constraints: ClassVar[dict] = {

@@ -21,7 +21,7 @@ from kbench.trace import Trace
 
 
 class LeafRecord(NamedTuple):
-    """The model of a leaf."""
+    """The model of a leaf, and the number of kernel values that its training took."""
 
     machine: dict[str, np.ndarray | None]  # fields of a LandmarkMachine
     kernel_entries: int = 0
@@ -45,7 +45,7 @@ def train_leaves(
     rows: ChunkedRows,
     survey: Survey,
     tree: AxisTree,
-    offset: np.ndarray | None,
+    offset: np.ndarray | None,  # (d,), subtracted from rows before the tree assigns them
     trainer: Trainer,
     seed: int,
     trace: Trace,

@@ -46,7 +46,8 @@ from kbench.validated import POSITIVE, choice, integer, usual
 _RIDGE, _DIAGONAL_RIDGE = 0.1, 1e-4
 _REWEIGHTINGS = 4
 _WEIGHT_BEYOND_MARGIN = 1e-3
-# Leaves with fewer than 400 rows get more epochs, up to 200, so that they take as many steps.
+# Leaves with fewer than 400 rows get more epochs, up to 200, so that they take as many steps as a
+# leaf of 400 rows.
 _FULL_EPOCH_ROWS = 400
 _MAX_EPOCHS = 200
 # Adam's first step size for landmarks of up to 64 features; for landmarks of more features, whose
@@ -54,7 +55,7 @@ _MAX_EPOCHS = 200
 _RATE, _RATE_WIDE, _WIDE_FEATURES = 0.05, 0.01, 64
 _COEF_RATE = 0.03
 # Number of features of a leaf, besides all features, that is tried for a `target_cost`.
-_FEATURES = 16
+_LEAF_FEATURES = 16
 # For a fit to chunks: rows of the sample on which the tree is grown, and the fraction of the memory
 # that the training of a leaf may take.
 _SAMPLE_ROWS, _LEAF_MEMORY = 20_000, 1 / 2
@@ -69,7 +70,8 @@ _DEVIATIONS = 3.0
 class TrainedLeaves(CompiledRows, TargetCost, ABC):
     """Base of the estimators: their parameters as fields of a dataclass, and the model."""
 
-    # CSR rows of a leaf, and batches of the tree, are dense (`kbench.validated`).
+    # CSR rows of a leaf, and batches of the tree, are made dense; `kbench.validated` explains the
+    # two numbers.
     dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
 
     _parameter_constraints: ClassVar[dict] = {
@@ -102,7 +104,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         # A single leaf needs all features; within small leaves most features hardly vary. Numbers
         # of landmarks from 16 to 128 are set by hand.
         for n_leaves in leaf_counts(n):
-            for width in dict.fromkeys((d if n_leaves == 1 else min(d, _FEATURES), d)):
+            for width in dict.fromkeys((d if n_leaves == 1 else min(d, _LEAF_FEATURES), d)):
                 for router in self._ROUTERS[:1] if n_leaves == 1 else self._ROUTERS:
                     fixed = {"n_leaves": n_leaves, "n_features": width, "router": router}
                     yield [{**fixed, "n_landmarks": m} for m in range(LANES, 9 * LANES, LANES)]
@@ -205,6 +207,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         Raises a KbenchError if no tree has leaves that fit.
         """
         n, s = survey.n, len(X)
+        # Training holds about three float32 copies of a leaf's rows; this factor is set by hand.
         row_bytes = 3 * rows.n_features * 4 + _VALUE_BYTES * (self.n_landmarks + 1) + _VECTOR_BYTES
         max_leaf_rows = max(1, int(_LEAF_MEMORY * rows.memory_mb * 2**20 / row_bytes))
         n_initial = n_leaves = number_of_groups(self.n_leaves, n, max_rows=MAX_MEAN_LEAF_ROWS)
@@ -243,7 +246,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         offset: np.ndarray | None,
         trace: Trace,
     ) -> None:
-        """Set the model and the attributes that describe it; `sizes` are the leaves' rows."""
+        """Set the model and the attributes that describe it; `sizes` : rows of each leaf."""
         require_finite(self, coef_=[machine.total for machine in machines])
         with trace.phase("prepare"):
             # Every leaf has rows, because the tree was grown on these rows.
@@ -283,6 +286,7 @@ def train_leaf(
 
     After the deadline it returns their initial values.
     """
+    # ||x - u||^2 gamma log2(e) is the exponent to the base 2, in which `train_landmarks` computes.
     scale = np.sqrt(gamma * LOG2_E)
     Z = np.ascontiguousarray(training.X * np.float32(scale))
     m = -(-n_landmarks // LANES) * LANES
