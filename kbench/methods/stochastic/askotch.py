@@ -33,14 +33,16 @@ class ASkotchRidge(RidgeDescent):
     block_size : int or None, default=None
         b, rows of a step. None is n / 100 as in the paper, but at least 100.
     rank : int, default=100
-        r of the block's Nystrom approximation. A larger r saves steps, each of which takes longer.
+        r of the block's Nystrom approximation, as in the paper. A larger r saves steps, each of
+        which takes longer.
     accelerated : bool, default=True
         False is Skotch: the same steps without momentum.
     damping : bool, default=True
         Whether the preconditioner's ridge is alpha plus the smallest eigenvalue of the
         approximation; False is alpha alone.
     mu, nu : float or None, default=None
-        Parameters of the acceleration. None: the paper's alpha (at most b / n) and n / b.
+        Parameters of the acceleration. None is the paper's choice: mu = alpha, here at most b / n,
+        and nu = n / b.
 
     Attributes
     ----------

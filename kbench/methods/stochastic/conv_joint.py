@@ -203,7 +203,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
         if side < 4:
             raise ValueError(
                 f"X has images of {side} x {side} pixels, should have at least 4 x 4, which "
-                "the two layers reduce to one place"
+                "the two layers reduce to one pixel"
             )
         d = X.shape[1]
         self.virtual_ = (
@@ -285,7 +285,7 @@ def descend(
     """Steps of Nesterov's momentum on the mean log-loss; changes the weights in place.
 
     torch : module
-    weights : (25 channels, 16), (400, k), (places k, m) and (m,) float32, C-contiguous
+    weights : (25 channels, 16), (400, k), ((side // 4)^2 k, m) and (m,) float32, C-contiguous
         Filters of both layers, last layer, intercepts.
     batches : pairs of images (b, channels, side, side) float32 and their class numbers (b,)
     step_sizes : one for each batch

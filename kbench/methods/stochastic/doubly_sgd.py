@@ -71,7 +71,8 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     preconditioned : bool, default=True
         Multiply gradients by the inverse Gram matrix of the features of the block on the batch.
     ridge : float, default=1e-4
-        Added to the diagonal of that matrix, which is in float64 if ridge + nu < 1e-5. Set by hand.
+        Added to the diagonal of the Gram matrix, which is in float64 if ridge + nu < 1e-5. Set by
+        hand.
     average : float, default=0.0
         Fraction of the last steps whose functions are averaged (suffix averaging); 0 returns the
         last function.
@@ -97,7 +98,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     n_jobs : int or None, default=None
         Shards computed at the same time, by joblib or the workers of a Dask cluster; the result
         does not depend on n_jobs. A worker gets the rows of its shard and the coefficients, draws
-        the features from their seed, and returns sums: 8 MiB with the preconditioner of 2,048
+        the features from their seed, and returns sums: 8 MiB for the Gram matrix of 2,048
         features. Large batches hide the time to send them (`scripts/bench_chunks.py steps`).
     cache_mb : float, default=64.0
         MiB of random frequencies that are kept; others are drawn again for each use. Set by hand.
@@ -128,8 +129,9 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     -----
     Step t with b rows and r features takes O(t b r d) time to evaluate the function on the batch
     (less in later passes, see `fit`), O(b r^2 + r^3) with the preconditioner, and O(r (d + q) +
-    r^2) memory besides t r q coefficients. Prediction takes O(t r d) a row. Rows below 1e-10 in
-    magnitude are multiplied by a power of two, so that float32 features do not underflow.
+    r^2) memory besides t r q coefficients. Prediction takes O(t r d) a row. If all
+    features of the rows are below 1e-10 in magnitude, rows are multiplied by a power of two, so
+    that float32 squares do not underflow.
 
     References
     ----------

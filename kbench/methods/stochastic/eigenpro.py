@@ -32,6 +32,7 @@ class EigenProRidge(RidgeDescent):
         As in `RidgeDescent`, or 0 as in the paper, which regularises by `max_iter` alone.
     batch_size : int, default=1024
         Largest number of rows of a step. The paper takes as many as fill a GPU; a core needs fewer.
+        Set by hand.
     subsample_size : int or None, default=None
         s, rows whose kernel matrix has its eigenvectors computed; None is the paper's 2,000 for up
         to 100,000 rows and 12,000 for more.
@@ -52,7 +53,7 @@ class EigenProRidge(RidgeDescent):
     Notes
     -----
     O(s^3) time to begin with; a step takes b (n + s) kernel values for b rows. Memory is
-    O(n m + s^2). Prediction costs O(n d) a row.
+    O(n m + s^2) for m targets. Prediction costs O(n d) a row.
     """
 
     _parameter_constraints: ClassVar[dict] = {

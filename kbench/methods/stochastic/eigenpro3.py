@@ -57,7 +57,7 @@ class EigenPro3Ridge(RidgeDescent):
     projection_period : int, default=1
         T, steps between projections. 1 is EigenPro 3; a larger T is EigenPro 4 (arXiv 2411.16658),
         which saves projections and takes m^2 more kernel values for each step since the last
-        projection. Steps of reduced variance are projected at once.
+        projection. Each step of reduced variance is followed by a projection, whatever T is.
     variance_reduction : bool, default=True
         Whether steps have reduced variance (SAGA) once a pass no longer halves the residual, which
         is not in the paper. False: all steps are the paper's, whose coefficients converge only if f
@@ -72,13 +72,13 @@ class EigenPro3Ridge(RidgeDescent):
     ----------
     centres_ : (p,) ints
         The rows that are centres.
-    dual_coef_ : (p, m) float64
+    dual_coef_ : (p, number of targets) float64
     n_iter_ : int
         Passes.
     step_size_ : float
         eta of the last step; if the descent diverges, it begins anew with half of eta.
     batch_size_, directions_ : float
-        m and q
+        m and q of the descent.
 
     Notes
     -----

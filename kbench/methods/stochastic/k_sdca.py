@@ -26,10 +26,11 @@ class KernelSDCA(KernelPasses):
     Parameters
     ----------
     nu : float, default=1e-4
-        Regularisation: minimises nu/2 ||f||^2 + mean hinge loss. Like `n_epochs`, set by hand.
+        Regularisation: minimises nu/2 ||f||^2 + mean hinge loss. Set by hand.
     batch_size : int, default=1024
         Rows whose function values are computed together. Set by hand.
     n_epochs : int, default=5
+        Passes over the rows. Set by hand.
     max_time : float or None, default=None
         Seconds after which the fit ends.
     kernel, gamma, degree, coef0

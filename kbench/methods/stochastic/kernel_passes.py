@@ -33,7 +33,7 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
     @abstractmethod
     def _step(
         self,
-        t: int,
+        t: int,  # number of earlier steps
         batch: np.ndarray,  # (b,) indices
         F: np.ndarray,  # (b, m), values of sum_i coef_i k(x_i, .)
         coef: np.ndarray,  # (n, m), changed in place

@@ -39,7 +39,7 @@ class Held(NamedTuple):
     def of(
         problem: KernelProblems, positions: np.ndarray, results: Sequence[BoxDualResult]
     ) -> "Held":
-        """Keep the rows in the expansions of a problem whose rows have these positions."""
+        """The rows of `problem` that are in an expansion; positions : (n,), of its rows."""
         gradient = np.column_stack([result.gradient for result in results])
         alpha = np.column_stack([result.alpha for result in results])
         rows = np.flatnonzero(np.isfinite(gradient).any(axis=1))
@@ -59,8 +59,8 @@ class LaSVC(StreamClassifier, DualSVC):
     """Kernel machine that visits the rows one by one, then solves the dual on its expansion.
 
     Each visit is followed by a step on the most violating pair of the expansion or, without
-    intercept, on its most violating coordinate. More passes come closer to the exact model: a row
-    that was removed from the expansion can return in the next pass only.
+    intercept, on its most violating coordinate. More passes come closer to the exact model, because
+    a row that was removed from the expansion can only return in a later pass.
 
     Parameters
     ----------

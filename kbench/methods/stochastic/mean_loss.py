@@ -25,7 +25,7 @@ class MeanLoss(StreamClassifier):
 
     _parameter_constraints: ClassVar[dict] = {"nu": [POSITIVE]}
 
-    C: ClassVar[float] = 1.0
+    C: ClassVar[float] = 1.0  # `_targets` replaces it by 1 / (nu n)
     nu: float = 1e-4
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> BinaryProblems:
@@ -39,8 +39,9 @@ class MeanLoss(StreamClassifier):
 
 # Minimum number of batches if `n_epochs` is not set. At nu = 1e-4 the steps 1 / (nu t) of the 315
 # batches in five passes over 4,000 rows are too long. Errors of Pegasos in % on 2,000 other rows
-# with 315, 1,260 and 3,150 steps (LinearSVC): a9a 17.1, 15.9, 15.6 (15.4), covtype 32.3, 25.0, 25.0
-# (25.7), letter 25.7, 19.5, 18.5 (32.1), cod-rna 7.6, 5.6, 5.1 (6.2). Set by hand.
+# with 315, 1,260 and 3,150 steps, and of LinearSVC in brackets: a9a 17.1, 15.9, 15.6 (15.4),
+# covtype 32.3, 25.0, 25.0 (25.7), letter 25.7, 19.5, 18.5 (32.1), cod-rna 7.6, 5.6, 5.1 (6.2). Set
+# by hand.
 _MIN_STEPS = 2000
 
 

@@ -34,7 +34,7 @@ class NORMA(KernelPasses):
     batch_size : int, default=64
         Largest number of rows of a step. Set by hand.
     n_epochs : int or None, default=None
-        Passes over the rows; None is one, or as many as have 2,000 batches.
+        Passes over the rows; None is one, or more if one has fewer than 2,000 batches.
     max_time : float or None, default=None
         Seconds after which the fit ends.
     kernel, gamma, degree, coef0

@@ -28,7 +28,7 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import fit_context, integer
 
 # Least number of rows on which the features of rows in chunks are chosen: their variance gives
-# gamma="scale", and landmarks are drawn from them. Set by hand.
+# gamma="scale", and landmarks are drawn from them. More rows take more memory. Set by hand.
 _SAMPLE_ROWS = 10_000
 # Passes if `n_epochs` is not set; few rows get more (`mean_loss.passes`). Set by hand.
 _EPOCHS = 5
@@ -50,8 +50,8 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     batch_size : int, default=64
         Largest number of rows of a step. Like `nu`, set by hand.
     n_epochs : int or None, default=None
-        Passes over the rows; None is five, or as many as have 2,000 batches. `partial_fit` goes
-        over its rows once.
+        Passes over the rows; None is five, or more if five have fewer than 2,000 batches in total.
+        `partial_fit` goes over its rows once.
     max_time : float or None, default=None
         Seconds after which the fit ends.
     project : bool, default=True

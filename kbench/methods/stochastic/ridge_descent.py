@@ -48,7 +48,8 @@ class RidgeDescent(KernelRidgeEstimator):
     n_iter_ : int
         Steps.
     residual_ : (m,) float64
-        Relative residual of each target; `DescentResult` says at which rows.
+        Relative residual of the system at all rows for each target; with EigenPro 3 the system is
+        its normal equations.
     converged_ : bool
         Whether all residuals are at most `tol`. If not, the coefficients are the best multiple of
         the last coefficients, with a ConvergenceWarning.

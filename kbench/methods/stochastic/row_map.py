@@ -13,10 +13,12 @@ import scipy.sparse as sp
 from kbench.intrinsics.products import matmul
 from kbench.kernels.origin import origin_of
 
-_DENSE_COLUMNS = 4096  # CSR batches up to this width become dense; set by hand
-_AXES_ROWS = 100_000  # rows from which the axes are computed; set by hand
+# CSR batches up to this width become dense, which is faster but takes more memory. Set by hand.
+_DENSE_COLUMNS = 4096
+_AXES_ROWS = 100_000  # rows from which the axes are computed: accuracy against time; set by hand
 _BATCH = 8192  # rows mapped at a time: memory against the overhead of a call; set by hand
-# Guard: largest magnitude of a feature, whose products with frequencies sum to float32's range.
+# Guard: largest magnitude of a feature. Sums of products of larger ones with frequencies, and their
+# squares, may leave the range of float32.
 _LARGEST_FEATURE = 1e15
 # Guard: rows of smaller magnitude are scaled up, because their float32 squares would underflow.
 _SMALLEST_FEATURE = 1e-10
@@ -29,8 +31,8 @@ class RowMap:
     ----------
     unit_norm : Whether rows are divided by their norms
     pca_components : Columns of V; None for no projection
-    centred : Whether c is the mean of the mapped rows, because angles of rows far from the origin
-        lose digits. Wide CSR rows are not centred.
+    centred : Whether c is the mean of the mapped rows: the arguments of the cosines then stay small
+        and keep their digits in float32. Wide CSR rows are not centred.
 
     Attributes
     ----------

@@ -49,7 +49,8 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     class_weight, probability
         As in `KernelSVC`.
     memory_mb : float, default=4096.0
-        Memory for features, at most, in MiB; more features are computed in every pass. Set by hand.
+        Memory for the features of all rows, in MiB. If they need more, they are computed again in
+        every pass. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes

@@ -29,14 +29,15 @@ class SDDRidge(RidgeDescent):
     batch_size : int, default=512
         Largest number of rows of a step. Set by hand; `momentum` is the paper's.
     step_size : float or None, default=None
-        beta n of the paper, which tries 1, 5, 10, 50, ... None is the largest step size that
-        momentum and kernel matrix allow, from the largest eigenvalue of 512 rows.
+        beta n of the paper, which tries 1, 5, 10, 50, ... None is a bound on the stable step sizes
+        for this momentum, computed from the diagonal of the kernel matrix and the largest
+        eigenvalue of the matrix of 512 rows.
     momentum : float, default=0.9
     averaging : float or None, default=None
         Weight r of the last coefficients in their geometric average, which is the model; None is
-        100 / max_iter.
+        the paper's 100 / max_iter, at most 1.
     max_iter : int, default=2000
-        T, the number of steps; the paper takes 100,000 on its large data sets.
+        T, the largest number of steps. Set by hand; the paper takes 100,000 on its large data sets.
 
     Attributes
     ----------

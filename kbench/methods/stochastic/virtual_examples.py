@@ -29,7 +29,8 @@ from kbench.approximation.seeded.convolution_blocks import image_shape
 _STREAM = np.uint64(1 << 19)
 # Distance between the counters of two copies of a row; it exceeds the rows of any training set.
 _COPY_STRIDE = 1 << 40
-_GRID = 5  # points along a side of the grid of displacements; set by hand
+# Points along a side of the grid of displacements: more points deform details. Set by hand.
+_GRID = 5
 
 
 class VirtualExamples:
@@ -116,20 +117,20 @@ def deform_images(X, counters, seed, size, k):
     numbers = np.empty(6 + 2 * _GRID * _GRID, np.float32)
     line = np.empty((_GRID, 2), np.float32)  # the grid interpolated at a row of pixels
     step = np.float32(2.0 / (k - 1))
-    cell = np.float32((_GRID - 1) / (k - 1))
+    cells_per_pixel = np.float32((_GRID - 1) / (k - 1))
     for i in range(len(X)):
         philox.normals(seed, _STREAM, counters[i], numbers)
         numbers *= size
         grid = numbers[6:].reshape(_GRID, _GRID, 2)
         for y in range(k):
-            above, weight = _cell(y * cell)
+            above, weight = _cell(y * cells_per_pixel)
             for g in range(_GRID):
                 for axis in range(2):
                     upper, lower = grid[above, g, axis], grid[above + 1, g, axis]
                     line[g, axis] = upper + weight * (lower - upper)
             v = y * step - np.float32(1.0)
             for x in range(k):
-                left, weight = _cell(x * cell)
+                left, weight = _cell(x * cells_per_pixel)
                 u = x * step - np.float32(1.0)
                 at_y = (
                     y
@@ -166,10 +167,10 @@ def deform_images(X, counters, seed, size, k):
 def reorder_atoms(X, counters, seed, size, k):
     """Each k x k matrix with rows and columns sorted by norm plus noise, largest first."""
     out = np.empty_like(X)
-    noise = np.empty(k, np.float32)
+    sort_keys = np.empty(k, np.float32)
     matrix = np.empty((k, k), np.float32)
     for i in range(len(X)):
-        philox.normals(seed, _STREAM, counters[i], noise)
+        philox.normals(seed, _STREAM, counters[i], sort_keys)  # the noise
         at = 0
         for a in range(k):
             for b in range(a, k):
@@ -177,8 +178,8 @@ def reorder_atoms(X, counters, seed, size, k):
                 at += 1
         for a in range(k):
             norm = np.sqrt(np.sum(matrix[a] * matrix[a]))
-            noise[a] = -size * noise[a] - norm if norm > 0.0 else np.inf
-        order = np.argsort(noise, kind="mergesort")
+            sort_keys[a] = -size * sort_keys[a] - norm if norm > 0.0 else np.inf
+        order = np.argsort(sort_keys, kind="mergesort")
         at = 0
         for a in range(k):
             for b in range(a, k):
