@@ -16,7 +16,7 @@ class Constant:
 
     @property
     def constant(self) -> np.ndarray:
-        """The values as the constants of a single leaf, as `LocalLandmarks` has them; (1, m)."""
+        """The values in the shape of `LocalLandmarks.constant`, for a single leaf; (1, m)."""
         return self.values[None]
 
     def compile(self) -> Callable[[np.ndarray], np.ndarray]:

@@ -47,6 +47,7 @@ def _exponents(rows_at, n, features_at, table_at, n_features, n_blocks, at, slot
     """
     block = 4 * (n_features + 1) * LANES
     r = 0
+    # A tile takes as long for fewer than ROWS rows; the last one or two go alone. Set by hand.
     while n - r > 2:
         b = 0
         while n_blocks - b >= BLOCKS:
@@ -148,8 +149,8 @@ def evaluate_leaves(
     features : (1 or K, f); all_features : whether these are 0 .. d - 1 in all leaves. leaves :
     (K, 7), numbers of blocks of landmarks, landmarks, blocks of bounds and rows of the quadratic
     form, then the offsets of the leaf in table, spans and coef (`landmark_layout` packs them).
-    constant : (K, m). pseudo : index in `landmarks.PSEUDO_KINDS`. slot : columns of the leaf that
-    has most, padding included; buffers have so many values for each row.
+    constant : (K, m). pseudo : index in `landmarks.PSEUDO_KINDS`. slot : largest number of columns
+    of a leaf, padding included, which is the stride between rows in the buffers.
     """
     n_features, n_outputs = features.shape[1], constant.shape[1]
     order, ends = _by_leaf(labels, leaves.shape[0])

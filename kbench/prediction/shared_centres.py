@@ -223,7 +223,7 @@ class PairExpansion(_Expansion):
         return sums[a, b - 1] + sums[b, a]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # numbers of classes k; set by hand
 def _pairs(k: int) -> tuple[np.ndarray, ...]:
     """First and second class a < b of each pair of k classes, signs and n_second.
 

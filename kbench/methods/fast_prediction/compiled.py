@@ -15,7 +15,7 @@ class CompiledRows:
     _machine: LocalLandmarks
 
     def compile(self) -> Callable[[np.ndarray], Any]:
-        """A function of one row with no overhead, for services that predict rows one by one.
+        """A function of one row without checks, for services that predict rows one by one.
 
         Returns
         -------

@@ -61,8 +61,8 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
         Columns besides the kernel values: none, products c_i c_j, or kernel values at the lower,
         the upper or both bounds of the triangle inequality for distances to random rows.
     n_pseudo : int or None, default=None
-        Number p of products or rows. None is m rows, or so many random products (of m (m + 1) / 2)
-        that the leaf has 4 training rows for each column: with fewer rows the products overfit. The
+        Number p of products or rows. None is m rows, or at most m (m + 1) / 2 random products, as
+        many as leave the leaf 4 training rows for each column: with fewer rows they overfit. The
         paper samples p products and does not say how many.
     landmarks : {"weighted", "kmeans", "support"}, default="weighted"
         "kmeans" omits the weights; "support" keeps the exact model of each leaf.

@@ -398,7 +398,7 @@ def _train_leaf(
     two_class = Y.min(axis=0) < Y.max(axis=0)
     if teacher is not None and len(Y) >= LANES:
         # The model of all rows may change its sign in a leaf whose rows have one class. Such a leaf
-        # stays constant if it has fewer rows than landmarks. The bound is set by hand.
+        # stays constant if it has fewer than 16 rows. The bound is set by hand.
         two_class[:] = True
     constant = np.where(two_class, 0.0, Y[0])
     if not two_class.any():

@@ -53,7 +53,7 @@ class LDKLClassifier(WeightedOneVsRest):
         "pegasos" has the steps of the implementation by the authors' group, which shrink vectors by
         t / (t + 1) and divide steps by the penalties and sqrt(t); "adam" is Adam on the objective.
     rate : float, default=0.02
-        First step size of "adam". This, depth, penalties, sigma and `max_iter` are set by hand.
+        First step size of "adam". This and all other numerical defaults are set by hand.
     max_iter : int, default=3000
         Number of batches, at most 300 passes over the rows.
     batch_size : int or None, default=None
@@ -107,7 +107,7 @@ class LDKLClassifier(WeightedOneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "depth": [integer(0, 16)],
+        "depth": [integer(0, 16)],  # guard: at most 2^17 - 1 nodes
         "lambda_w": [POSITIVE],
         "lambda_p": [POSITIVE],
         "lambda_q": [POSITIVE],

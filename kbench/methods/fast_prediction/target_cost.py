@@ -23,8 +23,8 @@ from kbench.validated import POSITIVE
 
 # One row in five is held out for validation: fewer rows leave more to chance. Set by hand.
 _VALIDATION_FOLDS = 5
-# Rows from which the timed models are made: more give a more typical tree but take more time.
-_SAMPLE_ROWS = 10_000  # set by hand
+# Rows from which the timed models are made: more take more time. Set by hand.
+_SAMPLE_ROWS = 10_000
 # Numbers of leaves that are tried, each of which takes further fits, and the least mean number of
 # rows of a leaf. Set by hand.
 _LEAF_COUNTS, _MIN_LEAF_ROWS = (1, 4, 16, 32, 64, 256, 1024), 40

@@ -336,6 +336,7 @@ def _initial_coef(
     Z: np.ndarray, targets: np.ndarray, landmarks: np.ndarray, margins: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Initial coefficients (m, q) and constants (q,) by reweighted ridge regression."""
+    # The kernel 2^(-||z - u||^2), which `train_landmarks` evaluates.
     kernel = make_kernel("rbf", landmarks, gamma=1.0 / LOG2_E)
     matrix = KernelMatrix(kernel, landmarks.astype(np.float64), np.float64)
     points = matrix.points(slice(None))

@@ -206,18 +206,18 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
             n_rows = X.shape[0]
             n = n_rows * self.n_copies
             order = np.random.RandomState(self.seed_).permutation(n)
-            batches = np.array_split(order, -(-n // self.batch_size))
-            n_steps = self.n_epochs * len(batches)
-            descent = self._configured_descent([len(rows) for rows in batches])
+            batch_indices = np.array_split(order, -(-n // self.batch_size))
+            n_steps = self.n_epochs * len(batch_indices)
+            descent = self._configured_descent([len(rows) for rows in batch_indices])
             data = fingerprint(X, y, *([] if weight is None else [weight]))
             checkpoint = self._open_checkpoint(data)
         with trace.phase("step"):
             while descent.n_steps < n_steps:
-                epoch, position = divmod(descent.n_steps, len(batches))
+                epoch, position = divmod(descent.n_steps, len(batch_indices))
                 random = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
-                k = random.permutation(len(batches))[position]
+                k = random.permutation(len(batch_indices))[position]
                 # Rows are read in the order of the file, which is faster for memory maps.
-                copies, rows = np.divmod(np.sort(batches[k]), n_rows)
+                copies, rows = np.divmod(np.sort(batch_indices[k]), n_rows)
                 memory = descent.memories[k] if descent.memories else None
                 prepared = self._prepare_rows(X[rows], rows, copies)
                 loss = descent.step(

@@ -114,7 +114,7 @@ def _cell(place):
 def deform_images(X, counters, seed, size, k):
     """Each k x k image interpolated bilinearly at the displaced pixels, with zeros outside."""
     out = np.empty_like(X)
-    numbers = np.empty(6 + 2 * _GRID * _GRID, np.float32)
+    numbers = np.empty(6 + 2 * _GRID * _GRID, np.float32)  # a, B by rows, e at the grid
     line = np.empty((_GRID, 2), np.float32)  # the grid interpolated at a row of pixels
     step = np.float32(2.0 / (k - 1))
     cells_per_pixel = np.float32((_GRID - 1) / (k - 1))
