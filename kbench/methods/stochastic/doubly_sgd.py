@@ -129,9 +129,9 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     -----
     Step t with b rows and r features takes O(t b r d) time to evaluate the function on the batch
     (less in later passes, see `fit`), O(b r^2 + r^3) with the preconditioner, and O(r (d + q) +
-    r^2) memory besides t r q coefficients. Prediction takes O(t r d) a row. If all
-    features of the rows are below 1e-10 in magnitude, rows are multiplied by a power of two, so
-    that float32 squares do not underflow.
+    r^2) memory besides t r q coefficients. Prediction takes O(t r d) a row. If all features of the
+    rows are below 1e-10 in magnitude, rows are multiplied by a power of two, so that float32
+    squares do not underflow.
 
     References
     ----------

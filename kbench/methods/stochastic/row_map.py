@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from kbench.intrinsics.products import matmul
 from kbench.kernels.origin import origin_of
 
-# CSR batches up to this width become dense, which is faster but takes more memory. Set by hand.
+# CSR batches up to this width become dense, so that they can be centred; wider ones would take too
+# much memory. Set by hand.
 _DENSE_COLUMNS = 4096
 _AXES_ROWS = 100_000  # rows from which the axes are computed: accuracy against time; set by hand
 _BATCH = 8192  # rows mapped at a time: memory against the overhead of a call; set by hand
