@@ -238,7 +238,7 @@ OF_TOOLS = [
         ([*RUN, "dataset.split.folds=3", "dataset.split.n_train=5"], "takes the place of n_train"),
         ([*RUN, "dataset.split.folds=99"], "dataset.split.folds is 99, there are 20 rows"),
         ([*SVR, "dataset.task=regression", "dataset.split.stratified=true"], "is for classes"),
-        ([*RUN, "dataset.split.kind=given"], "the file has one part: random or first"),
+        ([*RUN, "dataset.split.kind=given"], "the file has one part, should be random or first"),
         (["method=svr", "dataset=noisy_function", "dataset.d=null"], "a generator needs it"),
         (["data"], "takes where, check or prepare"),
         (["doctor", "iris"], "takes no 'iris'"),

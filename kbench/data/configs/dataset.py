@@ -108,6 +108,7 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
         config_keys["target"] = {**config["target"], "scale": target_scale(config)}
     source = config.get("source") or {}
     # Shipped configs contain `X: X` and `drop: []`, which are hashed in the keys of reference rows.
+    # Values under `source` that mean the same as null are therefore left out for users' files only.
     is_file = source.get("kind") == "file"
     equal_to_null = {path for path in KEYS if is_file or not path.startswith("source.")}
     if source.get("zero_based") not in (None, "auto"):
@@ -116,7 +117,7 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
         names = ("format", "columns", "arrays")
         config_keys["source"] = {k: source[k] for k in names if source.get(k)}
     if config.get("scale") == "none" and "scale_over" in config:
-        config_keys["scale_over"] = "train"  # changes nothing
+        config_keys["scale_over"] = "train"  # without a scaling the key has no effect
     config_keys = without_nulls(config_keys)
     if not config_keys.get("source", {}).get("arrays", True):
         del config_keys["source"]["arrays"]
@@ -259,7 +260,7 @@ def _check_together(config: Mapping[str, Any]) -> None:
             )
         if target.get("train") == "normal" and kind == "generator":
             raise ConfigError(
-                "dataset.target.train is normal, but the rows of a generator train as they are: all"
+                "dataset.target.train is normal, but all rows of a generator train: should be all"
             )
     for name in ("outlier", "train"):
         if task != "outlier" and target.get(name):
@@ -377,7 +378,7 @@ def _check_of_format(config: Mapping[str, Any]) -> None:
         for key, setting in settings if group != group_of_format else ():
             if setting not in (None, [], "error", "auto"):
                 name = source.get("format") or "libsvm"
-                fact = f"the format is {name}" if files else "the data set is of no files"
+                fact = f"the format is {name}" if files else "the data set has no files"
                 formats = ", ".join(name for name, form in FORMATS.items() if form.options == group)
                 raise ConfigError(
                     f"dataset.{path}{'.' * bool(key)}{key} is {setting!r}, but {fact}; it is for "
@@ -420,4 +421,6 @@ def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
     if name == "cifar10" and not is_whole:
         raise ConfigError("dataset.source.files of format cifar10 should be all: its one archive")
     if is_whole and not form.splits and split.get("kind", "given") == "given":
-        raise ConfigError("dataset.split.kind is given, but there is one file: random or first")
+        raise ConfigError(
+            "dataset.split.kind is given, but there is one file, should be random or first"
+        )

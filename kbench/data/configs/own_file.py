@@ -19,8 +19,14 @@ from kbench.data import formats
 from kbench.data.formats import guarded
 from kbench.data.formats.number_text import labels_of, one_spelling
 from kbench.data.sources.content import text_pieces
-from kbench.data.sources.folders import SUFFIXES as COMPRESSED
-from kbench.data.sources.folders import absent, catalogue_table, expanded, in_catalogue, is_file
+from kbench.data.sources.folders import (
+    COMPRESSION_SUFFIXES,
+    absent_message,
+    catalogue_table,
+    expanded,
+    in_catalogue,
+    is_file,
+)
 from kbench.errors import ConfigError, DataError, DataNotFoundError, counted
 
 DEFAULT_NAME = "file"
@@ -34,7 +40,8 @@ _SNIFFED_BYTES = 1 << 14  # bytes whose lines decide on the format of a text; se
 _PAIRS = re.compile(
     rb"\s*([^\s,;|]+|[-+.0-9,]+)([ \t]+(qid:[0-9]+|\+?[0-9]+:[ \t]*[^\s:,;|]+))+\s*(#.*)?"
 )
-"""A row of LIBSVM text: all fields after the label are pairs, as a single one may be a time."""
+"""A row of LIBSVM text. Every field after the label must be a pair `index:value`, because a row of
+a table may contain one such field, for example the time 12:30."""
 
 # Suffixes of tables and arrays that are not read. Any other unknown suffix means text.
 _NOT_READ = {
@@ -47,10 +54,12 @@ MAX_CLASSES = 50
 hand; the run's line names the task."""
 
 _FEW_ROWS = 10
-"""Number of rows up to which every row may have another class, as in a first try. Set by hand."""
+"""Number of rows up to which all text targets may differ, as in a first try with a few rows. In
+longer files such texts are names or dates, not classes. Set by hand."""
 
-_ROWS = 100_000
-"""Rows of text that are read for the task: more find rare targets, and take longer. Set by hand."""
+_TASK_ROWS = 100_000
+"""Number of rows of text from which the task is found: more rows contain rarer targets, and take
+longer. Set by hand."""
 
 
 def complete(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +77,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         return dict(config)
     assumed = list(config.get("assumed") or [])
     file = expanded(catalogue_table(path) if in_catalogue(path) else path)
-    bare = file.with_suffix("") if file.suffix in COMPRESSED[1:] else file
+    bare = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
     if source.get("format") is None:
         if bare.suffix.lower() in _NOT_READ:
             raise DataError(
@@ -79,18 +88,18 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         if source["format"] is None:
             source["format"] = "csv" if is_file(file) and _is_table(file) else "libsvm"
             assumed += ["format"] if source["format"] == "csv" else []
-    other = config.get("test_path")
-    test_format = format_by_suffix(other) if isinstance(other, str) else None
+    test_path = config.get("test_path")
+    test_format = format_by_suffix(test_path) if isinstance(test_path, str) else None
     if format_by_suffix(str(file)) and test_format not in (None, source["format"]):
         raise DataError(
-            f"dataset.test_path={other} is a {test_format} file, but dataset.path is "
+            f"dataset.test_path={test_path} is a {test_format} file, but dataset.path is "
             f"{source['format']}, should be files of one format"
         )
     form = formats.FORMATS.get(source["format"])
     if form and form.pieces:
         raise ConfigError(
-            f"dataset.source.format is {source['format']}, which takes several files a part; a "
-            "data set with source.files names them"
+            f"dataset.source.format is {source['format']}, which takes several files for each "
+            "part; a data set with source.files names them"
         )
     completed = {**config, "source": source}
     if config.get("name") == DEFAULT_NAME:
@@ -100,14 +109,14 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
             completed["task"] = task_of(source["format"], {"all": [file]}, source)
             assumed.append("task")
         elif not in_catalogue(path):
-            raise DataNotFoundError(f"dataset.path: {absent(file)}")
+            raise DataNotFoundError(f"dataset.path: {absent_message(file)}")
     return {**completed, "assumed": assumed} if assumed else completed
 
 
 def own_name(path: str) -> str:
     """The name of a user's file as a data set, without the suffix of a format."""
     file = Path(path)
-    bare = file.with_suffix("") if file.suffix in COMPRESSED[1:] else file
+    bare = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
     is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
     name = bare.stem if is_format else bare.name
     # NFC joins accents, which may be separate characters that are not letters.
@@ -118,12 +127,12 @@ def own_name(path: str) -> str:
 def format_by_suffix(path: str) -> str | None:
     """The format by the suffix of a plain or compressed file; None if the suffix names none."""
     file = Path(path)
-    bare = file.with_suffix("") if file.suffix in COMPRESSED[1:] else file
+    bare = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
     return formats.SUFFIXES.get(bare.suffix.lower())
 
 
 def _is_table(path: Path) -> bool:
-    """Whether the first lines of a text have several fields and no `index:value`."""
+    """Whether most of the first lines of a text have several fields, and none has LIBSVM pairs."""
     try:
         head = next((text for _, text, _ in text_pieces(path)), b"")
     except DataError:  # the reader of the file raises it again
@@ -142,7 +151,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
     """The task that the targets of some files suggest.
 
     name : Format of the files
-    parts : mapping of str to list of Path
+    parts : The files of each part, by the name of the part
     source : `source` of the config
 
     Returns binary for two different targets; multiclass for texts, and for at most MAX_CLASSES
@@ -161,7 +170,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
         numbers = [value for value in labels if isinstance(value, float)]
         if len(labels) > 2 and (len(numbers) > MAX_CLASSES or any(v % 1 for v in numbers)):
             return "regression"
-        if n >= _ROWS and len(labels) > 1:  # the rows may be sorted by their targets
+        if n >= _TASK_ROWS and len(labels) > 1:  # the rows may be sorted by their targets
             break
     texts = [value for value in labels if isinstance(value, str)]
     if len(labels) == 1:
@@ -182,7 +191,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
             f"{first}: the target has {len(texts)} different texts in {n} rows, as "
             f"{formats.excerpt(min(texts))!r}, which are not classes; "
             "dataset.source.columns.target=NAME chooses another column, dataset.task=multiclass "
-            "takes them all the same"
+            "accepts them nevertheless"
         )
     return "binary" if len(labels) == 2 else "multiclass"
 
@@ -207,7 +216,7 @@ def require_rows_for_folds(config: Mapping[str, Any]) -> None:
 def _targets(
     name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]
 ) -> Iterator[np.ndarray]:
-    """Targets piece by piece: float64, or texts."""
+    """Yield the targets of all files in pieces: arrays of float64, or of texts."""
     paths = [path for files in parts.values() for path in files]
     # Features may be missing, as only targets are read; a test file may have further columns.
     source = {**source, "missing": "allowed", "missing_target": "drop", "some_files": True}

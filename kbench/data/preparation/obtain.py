@@ -24,7 +24,7 @@ from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError, counted
 
 # Number of test rows below which the line of a run warns: one row of ten changes an accuracy by ten
-# points. A larger number would also warn of scores that mean something. Set by hand.
+# points. A larger number would also warn about scores that are accurate enough. Set by hand.
 _FEW_ROWS = 10
 
 
@@ -103,7 +103,7 @@ def load(
         row_notes.append(copies_note)
     if config["source"]["kind"] == "file" and test.n < _FEW_ROWS:
         row_notes.append(
-            f"scores are of {counted(test.n, 'test row')} alone, which says little; "
+            f"scores are of {counted(test.n, 'test row')} alone, too few to be accurate; "
             "`kbench tune` with tune.cv=5 compares on all training rows"
         )
     imputation = None
@@ -116,7 +116,7 @@ def load(
             row_notes.append(
                 f"missing numbers in {n_missing[0]} training and {n_missing[1]} test rows are "
                 f"filled with the {STRATEGIES[kind]} of the training rows"
-                + f"; further features that say where: {imputation.indicated.size}"
+                + f"; indicator features added: {imputation.indicated.size}"
                 * (kind == "indicator")
             )
     return Loaded(
@@ -168,7 +168,9 @@ def _train_and_test(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, A
         require_effect(config, own_test=own_test)
         return parts[0], parts[1], []
     if split.get("kind", "given") == "given":
-        raise ConfigError("dataset.split.kind is given, but the file has one part: random or first")
+        raise ConfigError(
+            "dataset.split.kind is given, but the file has one part, should be random or first"
+        )
     all_rows = join(parts)
     groups = all_rows.groups
     notes = []
@@ -200,6 +202,7 @@ def _train_and_test(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, A
 
 
 def _group_name(config: Mapping[str, Any]) -> str:
+    """What holds the groups of the rows, for messages: a column, an array, or qid."""
     source = config["source"]
     name = (source.get("columns") or {}).get("group")
     if FORMATS[source.get("format") or "libsvm"].options == "arrays":
@@ -355,19 +358,23 @@ def _load_libsvm(
 
 
 def _draw(part: Any, n: int, seed: int, file: FileStatus) -> Any:
+    """n random rows of `part`, in the order of the file."""
     if n > part.n:
         raise DataError(f"{file.path}: has {part.n} rows, should have {n} at least")
     return part.take(np.sort(np.random.RandomState(seed).permutation(part.n)[:n]))
 
 
 def _check_facts(
-    config: Mapping[str, Any], labels: dict[str, np.ndarray], largest: int, files: list[FileStatus]
+    config: Mapping[str, Any],
+    labels: dict[str, np.ndarray],
+    n_features: int,
+    files: list[FileStatus],
 ) -> None:
     """Raise DataError for the first fact of the config that the files do not fulfil."""
     facts = config.get("facts") or {}
     fact_of = {"all": "n", "train": "n_train", "test": "n_test"}
     measured: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}
-    measured["n_features"] = largest
+    measured["n_features"] = n_features
     # A missing target does not count as a class.
     classes = np.unique(np.concatenate([np.unique(y[np.isfinite(y)]) for y in labels.values()]))
     measured["n_classes"] = int(classes.size)

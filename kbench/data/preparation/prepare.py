@@ -23,7 +23,14 @@ from kbench.data.preparation import prepared
 from kbench.data.sources.array_file import ArrayWriter
 from kbench.data.sources.content import cached_sha256, content_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
-from kbench.data.sources.folders import FileStatus, Folders, absent, in_catalogue, is_file, locate
+from kbench.data.sources.folders import (
+    FileStatus,
+    Folders,
+    absent_message,
+    in_catalogue,
+    is_file,
+    locate,
+)
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 # Keys of `source` by which later rows are read.
@@ -228,7 +235,7 @@ def _present(
         kind = config["source"]["kind"]
         if kind == "file" and file.url is None:
             key = "test_path" if file.role == "test" else "path"
-            raise DataNotFoundError(f"dataset.{key}: {absent(Path(file.candidates[0]))}")
+            raise DataNotFoundError(f"dataset.{key}: {absent_message(Path(file.candidates[0]))}")
         if kind == "sklearn":
             raise DataNotFoundError(
                 f"{config['name']}: the installed scikit-learn has no file {file.name}; "

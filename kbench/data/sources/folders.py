@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from kbench.errors import ConfigError
 
-SUFFIXES = ("", ".xz", ".bz2", ".gz", ".zip")
+COMPRESSION_SUFFIXES = ("", ".xz", ".bz2", ".gz", ".zip")
+"""Suffixes with which the name of a file is searched; the first is for the plain file."""
 
 CATALOGUES = ("sklearn", "openml")
 """Schemes of addresses that scikit-learn's fetchers download."""
@@ -149,13 +150,14 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
 
 
 def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) -> FileStatus:
+    """The file that `file` of a config names; if it is absent, the file under `otherwise`."""
     alternatives = [file, file["otherwise"]] if file.get("otherwise") else [file]
     for name in (dataset, *(name for option in alternatives for name in option["names"])):
         if not (isinstance(name, str) and is_file_name(name)):
             raise ConfigError(f"{dataset!r}: {name!r}, should be a file name without folders")
-    for last, option in enumerate(alternatives, start=1 - len(alternatives)):
+    for offset_from_last, option in enumerate(alternatives, start=1 - len(alternatives)):
         path = next((p for p in _candidates(dataset, option["names"], folders) if is_file(p)), None)
-        if path is not None or last == 0:
+        if path is not None or offset_from_last == 0:
             sample = option.get("sample")
             return FileStatus(
                 role,
@@ -164,7 +166,7 @@ def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) 
                 option.get("url"),
                 option.get("sha256"),
                 tuple(
-                    str(folder / name) + f"[{'|'.join(SUFFIXES[1:])}]"
+                    str(folder / name) + f"[{'|'.join(COMPRESSION_SUFFIXES[1:])}]"
                     for alternative in alternatives
                     for root in (folders.own, *folders.read_only)
                     for folder in (root, root / "*")
@@ -186,7 +188,7 @@ def _candidates(dataset: str, names: list[str], folders: Folders) -> Iterator[Pa
         search_path += [root, *(root / name for name in inner if name != dataset)]
         for folder in search_path:
             for name in names:
-                for suffix in SUFFIXES:
+                for suffix in COMPRESSION_SUFFIXES:
                     yield folder / f"{name}{suffix}"
 
 
@@ -211,7 +213,7 @@ def expanded(path: str) -> Path:
         ) from None
 
 
-def absent(file: Path) -> str:
+def absent_message(file: Path) -> str:
     """The error message for a path that is not one regular file."""
     text = str(file)
     if re.match(r"[a-z][a-z0-9]+:/", text):
@@ -235,6 +237,7 @@ def absent(file: Path) -> str:
 
 
 def _at_path(role: str, path: str) -> FileStatus:
+    """The file of a user at `path`, present or not."""
     file = expanded(path)
     return FileStatus(role, file.name, file if is_file(file) else None, None, None, (str(file),))
 

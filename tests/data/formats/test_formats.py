@@ -303,7 +303,7 @@ def test_a_table_of_the_user(folders):
     assert data.n_features == 1
     assert any("first column has no name: it is an index" in note for note in data.notes)
     assert opened(merge(config, {"source": {"columns": {"drop": [1]}}}), folders).n_features == 1
-    with pytest.raises(ConfigError, match="format is idx, which takes several files a part"):
+    with pytest.raises(ConfigError, match="format is idx, which takes several files for each part"):
         check_config(merge(config, {"source": {"format": "idx"}}))
 
 
