@@ -25,12 +25,13 @@ class Search:
     halving: bool = False
     # Rows are multiplied and candidates divided by this from rung to rung; scikit-learn's default.
     factor: int = 3
-    min_rows: int = 200  # Least training rows of a rung: fewer rows rank candidates at random
+    # Fewest training rows of a rung. Fewer rows rank candidates by chance, more rows take longer.
+    min_rows: int = 200
     rows: int | None = None  # Maximum of training rows of a trial; None means no limit
     runs: int | None = None  # Total number of trials, including those of earlier commands
     # No trial starts later than this many seconds after the start of the search.
     seconds: float | None = None
-    # Column that ranks the candidates; None is the first metric of the task.
+    # Column that ranks the candidates; None means the first metric of the task.
     metric: str | None = None
     # Keys of the command that have no effect if there is only one setting.
     of_several: tuple[str, ...] = ()
@@ -89,8 +90,8 @@ class Search:
 
 
 @dataclass
-class Setting:
-    """A candidate: one setting of the parameters."""
+class Candidate:
+    """One setting of the parameters, with its scores in the last rung that it finished."""
 
     place: int  # position in the grid, from 0
     params: Mapping[str, Any]
@@ -100,6 +101,7 @@ class Setting:
 
     @property
     def mean(self) -> float:
+        """Mean score over the folds."""
         return statistics.fmean(self.scores)
 
     @property
@@ -108,7 +110,7 @@ class Setting:
         return statistics.stdev(self.scores) if len(self.scores) > 1 else None
 
 
-def ranked(candidates: Iterable[Setting], metric: MetricSpec | AddedScore) -> list[Setting]:
+def ranked(candidates: Iterable[Candidate], metric: MetricSpec | AddedScore) -> list[Candidate]:
     """Candidates with a score, best first: by rung, then mean score, then position in the grid."""
     sign = -1.0 if metric.direction == "max" else 1.0
     return sorted(

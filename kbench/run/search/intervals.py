@@ -18,10 +18,11 @@ from kbench.config import Composer, hydra_value, read_yaml, require_option
 from kbench.errors import ConfigError
 from kbench.run.planning.request import read_request
 
-# Number of random proposals before the first that scores decide: Optuna's default.
-_RANDOM = 10
-# Ratio of ends above which a positive interval is searched on a logarithmic scale. Set by hand.
-_LINEAR = 100.0
+# Number of random settings before TPE proposes from scores: Optuna's default (n_startup_trials).
+_N_RANDOM = 10
+# Ratio of the ends above which a positive interval is searched on a logarithmic scale: in a wider
+# one, a linear scale would hardly ever propose numbers near the lower end. Set by hand.
+_LOG_RATIO = 100.0
 # Significant digits of a proposed number: scores hardly depend on further digits. Set by hand.
 _DIGITS = 6
 
@@ -39,6 +40,7 @@ class SearchRange:
 
     def at(self, fraction: float) -> float | int:
         """The number at a fraction, from 0 to 1, of the scale."""
+        # The ends move by half a unit, as rounding would otherwise halve their probability.
         low, high = (self.low - 0.5, self.high + 0.5) if self.whole else (self.low, self.high)
         if self.log:
             low = max(low, 0.5) if self.whole else low
@@ -46,6 +48,7 @@ class SearchRange:
         return self.rounded(low + fraction * (high - low))
 
     def rounded(self, value: float) -> float | int:
+        """The whole number, or number of _DIGITS digits, between the ends that is nearest."""
         value_rounded = round(value) if self.whole else float(f"{value:.{_DIGITS}g}")
         return type(value_rounded)(min(max(value_rounded, self.low), self.high))
 
@@ -80,7 +83,7 @@ class Space:
         for text in other_words:
             if text.lstrip("+").startswith(("grid", "experiment")):
                 raise ConfigError(
-                    f"{text}: a search over intervals takes lists as method.kernel=rbf,poly, no "
+                    f"{text}: a search over intervals takes lists, as method.kernel=rbf,poly, no "
                     f"{text.lstrip('+').partition('=')[0].partition('.')[0]}"
                 )
         method = (request.methods or [""])[0]
@@ -89,7 +92,9 @@ class Space:
         for text, override in sweeps.items():
             key, sweep = override.key_or_group, override.value()
             if not key.startswith("method."):
-                raise ConfigError(f"{text}: only a method's key takes an interval, as method.C")
+                raise ConfigError(
+                    f"{text}: only a method's key takes an interval, as method.C does"
+                )
             name = key.removeprefix("method.")
             intervals[name] = _interval(text, sweep, file.get(name))
         return cls(intervals, lists, tuple(words))
@@ -124,7 +129,7 @@ def _interval(text: str, sweep: Any, value: Any) -> SearchRange:
         raise ConfigError(f"{text}: should be interval(LOW,HIGH) with LOW below HIGH")
     integral = float(low).is_integer() and float(high).is_integer()
     integers = isinstance(low, int) or (type(value) is int and integral)
-    log = "log" in sweep.tags or (low > 0 and high / low > _LINEAR)
+    log = "log" in sweep.tags or (low > 0 and high / low > _LOG_RATIO)
     if log and not low > 0:
         raise ConfigError(f"{text}: a log scale begins above 0")
     return (
@@ -137,7 +142,7 @@ def _interval(text: str, sweep: Any, value: Any) -> SearchRange:
 class RandomProposals:
     """Settings drawn uniformly, on a logarithmic scale if the range has one."""
 
-    name = "random"  # as the tuned file has it
+    name = "random"  # the sampler in the tuned file
     described = "random settings (pip install 'kbench[optuna]' for those that learn from scores)"
 
     def __init__(self, space: Space, seed: int) -> None:
@@ -168,7 +173,7 @@ class OptunaProposals:
         self._space, self._drawn = space, RandomProposals(space, seed)
         self._study = optuna.create_study(
             direction="maximize" if direction == "max" else "minimize",
-            sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=_RANDOM),
+            sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=_N_RANDOM),
         )
         self._ranges: dict[str, Any] = {
             name: IntDistribution(int(interval.low), int(interval.high), log=interval.log)
@@ -184,7 +189,7 @@ class OptunaProposals:
     def propose(self) -> Setting:
         """The next setting."""
         lists = self._space.lists
-        if self._n_random < _RANDOM:
+        if self._n_random < _N_RANDOM:
             self._n_random += 1
             point = self._drawn.propose()
             point |= {name: list(lists[name]).index(point[name]) for name in lists}

@@ -47,18 +47,19 @@ from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.results.added_scores import COLUMNS, QUANTILE, AddedScore, added_score
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec
-from kbench.run.search.halving import Search, Setting, ranked
+from kbench.run.search.halving import Candidate, Search, ranked
 from kbench.run.search.intervals import Space, proposals
 from kbench.run.search.result import SearchResult
 from kbench.run.search.trials import Trials
 
-# Fraction of the training rows on which a self-tuning method is scored, not fitted. Set by hand.
+# Fraction of the training rows on which a self-tuning method is scored. More rows give a more
+# accurate score, and leave fewer rows to fit. Set by hand.
 _HELD_OUT = 0.2
 
-# Guard: a search ends after this many proposals in succession that were tried before.
-_REPEATED = 100
+# Guard: a search ends after this many rounds of proposals in succession without a new setting.
+_MAX_REPEATED = 100
 
-# Settings of a tuner, so that it chooses no scaler, metric or kernel that the tuned method lacks.
+# Overrides of a tuner, so that it chooses no scaler, metric or kernel that the tuned method lacks.
 _FIXED_OF_TUNER = ("method.scaler=null", "method.metric=null", "method.kernel=rbf")
 
 
@@ -90,7 +91,7 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     budget = recipe.get("tune")
     if experiment is not None and not (budget and isinstance(budget, Mapping)):
         raise ConfigError(
-            f"experiment {experiment} cannot be tuned: its plan states no budget, as in "
+            f"experiment {experiment} cannot be tuned: its plan states no budget, such as "
             "`tune: {runs: 20}`; name a method and a data set"
         )
     words = _without_tuned(overrides)
@@ -100,15 +101,15 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     if experiment is None:
         return Searches([list(as_typed)], sandbox)
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
-    forms: dict[tuple[str, str], str | None] = {}
+    variants: dict[tuple[str, str], str | None] = {}
     for run in plan.runs:
-        if forms.setdefault((run.method, run.dataset), run.variant) != run.variant:
+        if variants.setdefault((run.method, run.dataset), run.variant) != run.variant:
             raise ConfigError(
                 f"{run.method} has two variants of {run.dataset} in experiment {experiment}; a "
                 "search takes one"
             )
     others = [w for w in overrides if w.partition("=")[0] not in ("method", "dataset")]
-    commands = [[*others, f"method={method}", f"dataset={dataset}"] for method, dataset in forms]
+    commands = [[*others, f"method={method}", f"dataset={dataset}"] for method, dataset in variants]
     return Searches(commands, sandbox, set_of(recipe), recipe["tune"], plan.absent)
 
 
@@ -169,21 +170,27 @@ def tune(
             f"nothing to choose from: {first.method} has one setting here; add grid=NAME or "
             "several values, as in method.C=1,10,100"
         )
-    form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
-    bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
-    candidates = [Setting(index, run.params) for index, run in enumerate(plan.runs)]
+    dataset_words = [
+        *pair.overrides,
+        *(w for w in overrides if w.lstrip("+").startswith("dataset.")),
+    ]
+    # The config without the command's settings of the method.
+    default = composer.compose(
+        [f"method={pair.method}", f"dataset={pair.dataset}", *dataset_words, NONE]
+    )
+    candidates = [Candidate(index, run.params) for index, run in enumerate(plan.runs)]
     if metric in QUANTILE and len({canonical(c.params.get("quantile")) for c in candidates}) > 1:
         raise ConfigError(
             f"tune.metric is {metric.name!r} and method.quantile has several values, should have "
             "one: losses of different quantiles are not comparable"
         )
-    result.varied = _varied_params(pair.method, candidates, bare["method"])
+    result.varied = _varied_params(pair.method, candidates, default["method"])
     rows = _train_rows(plan, search)
     if space is not None:
         return _over_intervals(trials, space, rows, show_line)
     rungs = search.rungs(rows, len(candidates))
     survivors = candidates
-    if search.budget:  # in random order a budget does not cut off one corner of the grid
+    if search.budget:  # in random order, a budget does not always leave out the end of the grid
         order = np.random.RandomState(first.seed).permutation(len(candidates))
         survivors = [candidates[i] for i in order]
     for rung, rows in enumerate(rungs):
@@ -192,7 +199,7 @@ def tune(
         result.rungs.append((rows, len(survivors)))
         # Sizes of folds differ by one row, so the last rung uses all rows without a limit.
         limited = rung + 1 < len(rungs) or rows == search.rows
-        trials.climb(trials.of(words, rows if limited else None), survivors, rung, rows)
+        trials.run_rung(trials.of(words, rows if limited else None), survivors, rung, rows)
         result.ranked = ranked(candidates, result.metric)
         in_rung = [c for c in result.ranked if c.rung == rung]
         survivors = in_rung[: search.survivors(len(survivors))]
@@ -213,30 +220,30 @@ def _over_intervals(
     at_once = max(1, trials.plan.settings.parallel.at_once // n_folds)
     show_line(f"{propose.described}: {space.described()}; {search.division}, {rows} training rows")
     result.sampler = propose.name
-    setting_of: dict[str, Setting] = {}
+    candidate_of: dict[str, Candidate] = {}
     repeated = 0
-    while repeated < _REPEATED:
+    while repeated < _MAX_REPEATED:
         n_left = sys.maxsize if search.runs is None else search.runs - result.counts.total()
         settings = [propose.propose() for _ in range(min(at_once, n_left // n_folds))]
         result.budget_spent = not settings or trials.expired
         if result.budget_spent:
             break
-        untried = {canonical(s): s for s in settings if canonical(s) not in setting_of}
+        untried = {canonical(s): s for s in settings if canonical(s) not in candidate_of}
         repeated = 0 if untried else repeated + 1
         if untried:
             words = space.overrides([*untried.values()])
             plan = trials.of(_without_tuned(words), search.rows)
             distinct = {canonical(run.params): run.params for run in plan.runs}
             for key, params in zip(untried, distinct.values(), strict=True):
-                setting_of[key] = Setting(len(setting_of), params)
-            trials.climb(plan, [setting_of[key] for key in untried], 0, rows)
+                candidate_of[key] = Candidate(len(candidate_of), params)
+            trials.run_rung(plan, [candidate_of[key] for key in untried], 0, rows)
             if result.budget_spent or result.stopped_by is not None:
                 break
         for setting in settings:
-            candidate = setting_of[canonical(setting)]
+            candidate = candidate_of[canonical(setting)]
             propose.tell(setting, candidate.mean if candidate.scores else None)
-    result.rungs.append((rows, len(setting_of)))
-    result.ranked = ranked(setting_of.values(), result.metric)
+    result.rungs.append((rows, len(candidate_of)))
+    result.ranked = ranked(candidate_of.values(), result.metric)
     return result
 
 
@@ -267,8 +274,8 @@ def _by_tuner(
     rows = min(rows, search.rows or rows)
     result.rungs.append((rows, 1))
     show_line(f"{tuner} chooses the parameters: {search.division}, {rows} training rows")
-    candidate = Setting(0, plan.runs[0].params)
-    trials.climb(plan, [candidate], 0, rows)
+    candidate = Candidate(0, plan.runs[0].params)
+    trials.run_rung(plan, [candidate], 0, rows)
     if candidate.scores:
         candidate.params = _chosen_params(plan, trials.plan.runs[0].params)
         result.varied = list(candidate.params)
@@ -277,7 +284,7 @@ def _by_tuner(
 
 
 def _chosen_params(plan: Plan, names: Mapping[str, Any]) -> dict[str, float]:
-    """Last value of each curve `chosen_NAME` of the run whose NAME is in `known`."""
+    """Last value of each curve `chosen_NAME` of the run whose NAME is in `names`."""
     curves = ResultsFolder(plan.settings.results_dir).read_curves(reference=False)
     curves = curves[curves["key"] == plan.runs[0].key]
     last = dict(zip(curves["curve"], curves["value"], strict=True))
@@ -290,7 +297,7 @@ def _without_tuned(overrides: Sequence[str]) -> list[str]:
 
 
 def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
-    """The command's experiment, or None; raises ConfigError for sweeps of keys of no method."""
+    """The command's experiment, or None; raises ConfigError for sweeps of other keys."""
     parsed = composer.parse(overrides)
     is_experiment = [override.key_or_group == "experiment" for override in parsed]
     for text, override in zip(overrides, parsed, strict=True):
@@ -312,23 +319,24 @@ def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
 
 
 def _varied_params(
-    method: str, candidates: Sequence[Setting], bare: Mapping[str, Any]
+    method: str, candidates: Sequence[Candidate], defaults: Mapping[str, Any]
 ) -> list[str]:
     """Parameters whose values differ between candidates or from the method's config."""
     varied = []
     for name in candidates[0].params:
-        if name not in bare:
+        if name not in defaults:
             raise ConfigError(
-                f"method {method} has no parameter {name!r}{nearest(name, bare)}; a tuned file "
-                "holds those of its config only"
+                f"method {method} has no parameter {name!r}{nearest(name, defaults)}; a tuned file "
+                "holds only parameters of the method's config"
             )
         values = {canonical(c.params[name]) for c in candidates}
-        if values != {canonical(bare[name])}:
+        if values != {canonical(defaults[name])}:
             varied.append(name)
     return varied
 
 
 def _metric(task: str, name: str | None) -> MetricSpec | AddedScore:
+    """The metric that ranks candidates; raises ConfigError if `name` cannot rank them."""
     if name is None:
         return METRICS[task][0]
     task_metrics = QUANTILE if task == "regression" else RANKINGS

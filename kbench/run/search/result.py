@@ -8,7 +8,7 @@ from typing import Any
 from kbench.run.planning.task import Run
 from kbench.run.results.added_scores import AddedScore
 from kbench.run.results.metrics import MetricSpec
-from kbench.run.search.halving import Search, Setting
+from kbench.run.search.halving import Candidate, Search
 
 
 @dataclass
@@ -23,7 +23,7 @@ class SearchResult:
     dropped: list[str]  # Parts of the command that had no effect, with the reason
     # Parameters that the search chooses or the command line sets.
     varied: list[str] = field(default_factory=list)
-    ranked: list[Setting] = field(default_factory=list)  # Candidates with a score, best first
+    ranked: list[Candidate] = field(default_factory=list)  # Candidates with a score, best first
     # (run, status, message) of trials that are not ok.
     failed: list[tuple[Run, str, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # Status -> number of trials
@@ -33,9 +33,9 @@ class SearchResult:
     newest: datetime | None = None  # Start of the last trial
     budget_spent: bool = False  # Whether the budget ended the search
     stopped_by: int | None = None  # The signal that ended the search
-    tuner: str | None = None  # The method that chose the parameters by itself
+    tuner: str | None = None  # The self-tuning method that chose the parameters
     sampler: str | None = None  # Sampler of a search over intervals: tpe or random
-    # Settings that replace those of the command, with a validation split in place of folds.
+    # The settings of a tuner's trial, which has one validation split; None: those of the command.
     split: Search | None = None
 
     @property

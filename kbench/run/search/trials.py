@@ -14,12 +14,12 @@ from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Plan, make_plan
 from kbench.run.planning.task import Run
 from kbench.run.results.folder import TRIALS
-from kbench.run.search.halving import Search, Setting
+from kbench.run.search.halving import Candidate, Search
 from kbench.run.search.result import SearchResult
 
 
 class Trials:
-    """Does the trials of a search, and writes scores and counts into its result.
+    """Runs the trials of a search, and writes scores and counts into its result.
 
     plan : The runs of the candidates on all training rows.
     began : `time.monotonic()` at the start of the search.
@@ -56,8 +56,8 @@ class Trials:
         trials.settings = replace(self.plan.settings, results_dir=home)
         return trials
 
-    def climb(self, trials: Plan, candidates: list[Setting], rung: int, rows: int) -> None:
-        """Do the trials of a rung, and store the scores of candidates that finished every fold."""
+    def run_rung(self, trials: Plan, candidates: list[Candidate], rung: int, rows: int) -> None:
+        """Run the trials of a rung, and store the scores of candidates that finished every fold."""
         search, result = self.search, self.result
         folds: defaultdict[str, list[Run]] = defaultdict(list)  # params -> runs, one per fold
         for run in trials.runs:
@@ -77,7 +77,8 @@ class Trials:
             result.budget_spent |= expired
             return expired
 
-        # Runs of a path are started together, so a time limit would not stop them one by one.
+        # The runs of a regularisation path share a worker, so `unwanted` could not skip the later
+        # ones. With a limit of seconds each run therefore has its own worker.
         paths = search.seconds is None
         summary = runner.execute(finished_here(trials), skip=unwanted, paths=paths)
         result.stopped_by = summary.stopped_by

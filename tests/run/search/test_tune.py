@@ -24,7 +24,7 @@ from kbench.data import open_prepared
 from kbench.data.preparation.split import holdout_rows
 from kbench.run.planning.plan import make_plan
 from kbench.run.results.metrics import METRICS
-from kbench.run.search.halving import Search, Setting, ranked
+from kbench.run.search.halving import Candidate, Search, ranked
 
 HERE = Path(__file__).parent
 SCRIPTED = """
@@ -448,7 +448,7 @@ def test_the_first_fold_leaves_the_fewest_rows(n, folds):
 
 @given(st.lists(st.lists(st.sampled_from([0.25, 0.5, 0.75]), min_size=2, max_size=2), min_size=1))
 def test_of_equal_means_the_earlier_in_the_grid_is_better(scores):
-    grid = [Setting(place, {}, rung=0, scores=s) for place, s in enumerate(scores)]
+    grid = [Candidate(place, {}, rung=0, scores=s) for place, s in enumerate(scores)]
     accuracy, rmse = METRICS["binary"][0], METRICS["regression"][0]
     for metric, best in ((accuracy, max), (rmse, min)):
         top = ranked(reversed(grid), metric)[0]
