@@ -31,7 +31,7 @@ class Preparation:
     scaling : ColumnScaling or None
     source : dict
         The keys of the config's `source` that say how to read its files, such as `format`.
-    layout : Layout or None
+    layout : ColumnLayout or None
         Columns and categories, if the files are tables.
     imputation : Imputation or None
         Replaces missing numbers; its indicator features count in `n_features`.
@@ -76,14 +76,15 @@ class Preparation:
                 _imputation(plain.get("imputation")),
             )
             shapes = {np.shape(part) for part in scaling or []}
-            preparation._require_texts()
+            preparation._require_valid_names()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"not the preparation of a data set ({error})") from None
         if shapes - {(preparation.n_features,)}:
             raise DataError(f"a scaling of {shapes} for {preparation.n_features} features")
         return preparation
 
-    def _require_texts(self) -> None:
+    def _require_valid_names(self) -> None:
+        """Raise ValueError for an unknown storage, or names or categories that are not texts."""
         if self.storage not in ("dense", "csr"):
             raise ValueError(f"storage {self.storage!r}")
         if self.layout is None:

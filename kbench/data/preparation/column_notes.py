@@ -10,14 +10,14 @@ from kbench.data.sources.rows import Rows
 
 # Number of rows below which there are no notes, as small tables have such columns by chance, and
 # number of features above which there are none, as the sums would take long. Set by hand.
-_FEW_ROWS, _MAX_FEATURES = 10, 10_000
-# Number of classes above which copies of the target are not searched for. More classes cost memory,
-# two numbers per feature, and time, a pass over the rows of a block. Set by hand.
+_MIN_ROWS, _MAX_FEATURES = 10, 10_000
+# Number of classes above which copies of the target are not searched for. Each class costs memory,
+# two numbers per feature, and time, a pass over the rows of each block. Set by hand.
 _MAX_CLASSES = 50
 
 # Fraction of the target's variance that a linear function of a column may leave if the column is
 # the target in another unit: values rounded to three digits leave about 1e-6. Set by hand.
-_LEFT = 1e-6
+_MAX_UNEXPLAINED = 1e-6
 
 
 def column_notes(layout: ColumnLayout, rows: Rows, task: str) -> list[str]:
@@ -25,7 +25,7 @@ def column_notes(layout: ColumnLayout, rows: Rows, task: str) -> list[str]:
 
     rows : All rows of the training file, with the features of `layout`; targets may be missing.
     """
-    if rows.n < _FEW_ROWS or rows.d > _MAX_FEATURES:
+    if rows.n < _MIN_ROWS or rows.d > _MAX_FEATURES:
         return []
     features = _features_of(layout)
     y = rows.y
@@ -89,7 +89,7 @@ class _Classes:
                 self._high[k] = np.maximum(self._high[k], members.max(axis=0))
 
     def leak(self, indices: np.ndarray) -> str | None:
-        """The fault of a column that has one value in each class, different for all classes."""
+        """What a note says of a column with one value for each class, different for all classes."""
         low, high = self._low[:, indices], self._high[:, indices]
         if len(low) < 2 or (low != high).any() or len(np.unique(low, axis=0)) < len(low):
             return None
@@ -117,11 +117,14 @@ class _Numbers:
         self._n += z.size
 
     def leak(self, indices: np.ndarray) -> str | None:
-        """The fault of a column of which the target is a linear function up to rounding."""
+        """What a note says of a column of which the target is a linear function up to rounding."""
         if indices.size > 1 or not self._n:
             return None
         x, xx, xz, z, zz = self._sums[:, indices[0]] / self._n
         var_x, var_z, covariance = xx - x * x, zz - z * z, xz - x * z
-        if not var_x * var_z > 0.0 or 1.0 - covariance * covariance / (var_x * var_z) > _LEFT:
+        if (
+            not var_x * var_z > 0.0
+            or 1.0 - covariance * covariance / (var_x * var_z) > _MAX_UNEXPLAINED
+        ):
             return None
         return "is the target in another unit, up to rounding"

@@ -80,11 +80,13 @@ def learn(kind: str, rows: Rows, name_of: Callable[[int], str]) -> Imputation:
     Each group of `PieceSizes.block` bytes of dense columns takes a pass over the rows.
     """
     width = max(1, piece_sizes().block // (8 * max(1, rows.n)))
-    groups = [np.arange(start, min(start + width, rows.d)) for start in range(0, rows.d, width)]
+    column_groups = [
+        np.arange(start, min(start + width, rows.d)) for start in range(0, rows.d, width)
+    ]
     if isinstance(rows, SparseRows):
-        groups = [np.arange(rows.d)]
+        column_groups = [np.arange(rows.d)]
     fills, indicated = [], []
-    for columns in groups:
+    for columns in column_groups:
         imputer, empty = _fit_imputer(kind, _columns(rows, columns))
         if empty.size:
             raise DataError(
@@ -103,10 +105,10 @@ def _columns(rows: Rows, columns: np.ndarray) -> Any:
     if isinstance(rows, SparseRows):
         return rows.arrays.take(rows.order)
     X = np.empty((rows.n, columns.size))
-    at = 0
+    start = 0
     for block in rows.blocks():
-        X[at : at + block.shape[0]] = block[:, columns]
-        at += block.shape[0]
+        X[start : start + block.shape[0]] = block[:, columns]
+        start += block.shape[0]
     return X
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from kbench.data.configs.dataset import check_config, with_variant
 from kbench.data.configs.own_file import complete, format_by_suffix
 from kbench.data.formats import FORMATS, MISSING_REMEDY, listed
-from kbench.data.preparation import obtain as sources
+from kbench.data.preparation import obtain as loading
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.imputation import rows_with_missing
 from kbench.data.preparation.prepare import fingerprint, obtain
@@ -18,7 +18,7 @@ from kbench.data.sources.rows import Rows, join
 from kbench.errors import ConfigError, DataError, counted
 
 _TRAINED_WITHOUT = (
-    "the model was trained without missing numbers; one that is trained with "
+    "the model was trained without missing numbers; a model trained with "
     "dataset.missing=mean, median or indicator fills them"
 )
 
@@ -26,7 +26,7 @@ _TRAINED_WITHOUT = (
 def _merge_options(trained: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
     """`columns` and `arrays` of the training, overridden by the command for later rows.
 
-    Columns that either of them drops are dropped.
+    A column is dropped if the training or the command drops it.
     """
     options: dict[str, Any] = {}
     for group in ("columns", "arrays"):
@@ -66,14 +66,15 @@ def read_rows(
     download : bool
         Whether absent files of a data set are downloaded.
     own_source : bool
-        Whether `config` may set a format that differs in kind from the training file's.
+        Whether `config` may set a format of another kind than the training file's.
     trained_on : str, optional
         `data_sha256` of the training. If the file is the training file, a note says so.
 
     Raises
     ------
     ConfigError, DataError
-        As in `kbench.data.prepare`; or the training file lacks a column or category of the rows.
+        As in `kbench.data.prepare`; or the rows lack a column of the training file, or have a
+        column or category that it lacks.
     """
     target, config = preparation.target, with_variant(config)
     task = target.task
@@ -123,14 +124,14 @@ def read_rows(
         checked["missing"] = None  # the model's imputation fills missing numbers
     if single:
         try:
-            raw = sources.read_parts(checked, files, scratch)
+            raw = loading.read_parts(checked, files, scratch)
         except DataError as error:
             raise DataError(str(error).replace(MISSING_REMEDY, _TRAINED_WITHOUT)) from None
         rows: Rows = join(raw.parts)
         rows.notes = raw.notes
         if trained_on is not None and fingerprint(checked, folders) == trained_on:
             rows.notes += (
-                "the model was trained on rows of this file: scores of them say nothing of others",
+                "the model was trained on rows of this file: its scores say nothing about new rows",
             )
         if raw.layout is not None and preparation.layout is None:
             columns = listed(raw.layout["columns"])
@@ -141,9 +142,9 @@ def read_rows(
         if rows.has_targets and (line := target.unknown_labels(rows.y, raw.labels or ())):
             rows.notes += (line,)
     else:
-        rows = sources.load(checked, files, scratch).test
+        rows = loading.load(checked, files, scratch).test
     n_missing = 0 if preparation.imputation is None else int(rows_with_missing(rows).sum())
     if n_missing:
         note = f"missing numbers in {counted(n_missing, 'row')} are filled"
-        rows.notes = (*rows.notes, f"{note} with what the model learnt of its training rows")
+        rows.notes = (*rows.notes, f"{note} with what the model learnt from its training rows")
     return rows

@@ -17,18 +17,18 @@ from kbench.data.sources.rows import Rows, SparseRows
 _ENTRIES = 1 << 18
 """Maximum number of entries that are compared, 2 MiB. More entries find equal values that are
 further apart in the file, and cost memory. Set by hand."""
-_ROWS = 1 << 16  # maximum number of rows that are compared, for time; set by hand
-_LOST = 0.01
+_ROWS = 1 << 16  # maximum number of rows that are compared; more take longer; set by hand
+_MAX_MERGED = 0.01
 """Fraction of a column's distinct fractional values that may become equal without a note; of 65,536
 random float64 numbers between 1 and 2, 0.4 % do. Whole numbers are counts or names, and get a note
 if any two become equal. Set by hand."""
-_NAMED = 3  # columns that a message names, so that it stays short; set by hand
+_MAX_NAMED = 3  # number of columns that a message names, so that it stays short; set by hand
 
 
 def merged_columns(
     rows: Rows, scaling: ColumnScaling | None, name_of: Callable[[int], str]
 ) -> str | None:
-    """A note about columns whose distinct values become equal in float32; None without such.
+    """A note about columns whose distinct values become equal in float32; or None.
 
     rows : Training rows, unscaled, of which the first are compared
     name_of : A function from the number of a column, from 0, to its name
@@ -52,16 +52,16 @@ def merged_columns(
 
 
 def _join(names: list[str]) -> str:
-    suffix = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{suffix}"
+    suffix = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{', '.join(names[:_MAX_NAMED])}{suffix}"
 
 
-Lost = tuple[list[tuple[int, int, int]], list[int]]
+_MergedColumns = tuple[list[tuple[int, int, int]], list[int]]
 """(column, number of distinct values, number of distinct float32 values) for each column in which
 values become equal in float32; and columns of whole numbers that become equal in float64."""
 
 
-def _lossy_columns(rows: Rows, scaling: ColumnScaling | None) -> Lost:
+def _lossy_columns(rows: Rows, scaling: ColumnScaling | None) -> _MergedColumns:
     n_rows = max(2, min(_ROWS, _ENTRIES // max(1, rows.d)))
     X = _first(rows.blocks(), n_rows, np.vstack)
     if X.dtype.itemsize < np.dtype(np.float64).itemsize:
@@ -81,7 +81,7 @@ def whole_and_huge(values: np.ndarray) -> bool:
     return 2.0**53 <= magnitude <= 2.0**64 and bool(np.all(values == np.round(values)))
 
 
-def _lossy_sparse_columns(rows: Any, scaling: ColumnScaling | None) -> Lost:
+def _lossy_sparse_columns(rows: Any, scaling: ColumnScaling | None) -> _MergedColumns:
     """`_lossy_columns` of sparse rows, of which only stored entries are compared."""
     from scipy.sparse import vstack
 
@@ -120,5 +120,5 @@ def _count_merged(
     before, after = values.size, np.unique(scaled.astype(np.float32)).size
     # `whole_and_huge` is about whole numbers from 2^53 on.
     integers = bool(np.all(values == np.round(values)) and np.abs(values).max() < 2.0**53)
-    min_distinct = before if integers else before * (1.0 - _LOST)
+    min_distinct = before if integers else before * (1.0 - _MAX_MERGED)
     return (j, before, int(after)) if after < min_distinct else None

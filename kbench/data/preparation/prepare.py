@@ -91,7 +91,9 @@ def prepare(
     if not isinstance(config, Mapping):
         raise ConfigError(f"config is {config!r}, should be a mapping of a data set's keys")
     if not isinstance(folders, Folders):
-        raise ConfigError(f"folders is {folders!r}, should be Folders, as by from_environment()")
+        raise ConfigError(
+            f"folders is {folders!r}, should be Folders, such as Folders.from_environment()"
+        )
     config = check_config(with_task(config, folders, download=download, progress=progress))
     split = config["split"]
     if split.get("repeats") or bool(split.get("folds")) != bool(split.get("fold")):
@@ -227,7 +229,7 @@ def obtain(
 def _present(
     config: Mapping[str, Any], folders: Folders, *, but_fetchable: bool = False
 ) -> list[FileStatus]:
-    """The raw files; DataNotFoundError for the first that is absent (and has no URL)."""
+    """The raw files; DataNotFoundError if one is absent (`but_fetchable`: and has no URL)."""
     files = locate(config, folders)
     for file in files:
         if file.path is not None or (but_fetchable and file.url is not None):
@@ -273,7 +275,7 @@ def _rename(temporary: Path, target: Path) -> None:
         os.rename(temporary, target)
     except OSError:
         if not is_file(target / prepared.META):
-            shutil.rmtree(target)  # a folder without its last file is incomplete
+            shutil.rmtree(target)  # META is written last, so the folder is incomplete
             os.rename(temporary, target)
 
 
@@ -285,44 +287,44 @@ def _build(
     memory_mb: float | None,
 ) -> None:
     """Write every file of a prepared folder."""
-    from kbench.data.preparation import obtain as sources
+    from kbench.data.preparation import obtain as loading
     from kbench.data.preparation import scaling, target
     from kbench.data.preparation.precision import merged_columns, whole_and_huge
 
     scratch = folder / "scratch"
-    loaded = sources.load(config, files, scratch, memory_mb)
+    loaded = loading.load(config, files, scratch, memory_mb)
     train, test, imputation = loaded.train, loaded.test, loaded.imputation
     notes = list(loaded.notes)
     dense = _is_dense(config, train, test)
     kind = config.get("scale") or "none"
     fitted_on = [train, test] if config.get("scale_over") == "all" else [train]
-    columns = scaling.fit_scaling(kind, fitted_on)
-    if columns is None and len(fitted_on) > 1:
+    column_scaling = scaling.fit_scaling(kind, fitted_on)
+    if column_scaling is None and len(fitted_on) > 1:
         notes.append("dataset.scale_over is all, but dataset.scale is none: no column is scaled")
-    if columns is not None and not dense:
-        columns.require_zeros(kind)
+    if column_scaling is not None and not dense:
+        column_scaling.require_zeros(kind)
     n_train = min(config.get("first_train") or train.n, train.n)
     n_test = min(config.get("first_test") or test.n, test.n)
     for part, rows in (("train", train), ("test", test)):
         if (first_rows := config.get(f"first_{part}") or 0) > rows.n:
             notes.append(f"dataset.first_{part} is {first_rows}, there are {rows.n} such rows")
-    if merged_note := merged_columns(train, columns, sources.column_names(loaded.layout)):
+    if merged_note := merged_columns(train, column_scaling, loading.column_names(loaded.layout)):
         notes.append(merged_note)
     write = _write_dense if dense else _write_csr
-    write(folder, "X_train", train, n_train, columns)
-    write(folder, "X_test", test, n_test, columns)
+    write(folder, "X_train", train, n_train, column_scaling)
+    write(folder, "X_test", test, n_test, column_scaling)
     # Targets are written after features, because a generator makes them in a pass over the rows.
     rule = {**loaded.rule, "scale": target_scale(config)}
     targets, n_classes = target.learn(config["task"], train.y, test.y, rule, loaded.labels)
     y_train, y_test = targets.encode(train.y)[:n_train], targets.encode(test.y)[:n_test]
     prepared.save(folder / "y_train.npy", y_train)
     prepared.save(folder / "y_test.npy", y_test)
-    if n_classes and (classes_note := targets.strange_classes(y_train, y_test)):
+    if n_classes and (classes_note := targets.unseen_classes(y_train, y_test)):
         notes.append(classes_note)
     if not n_classes and whole_and_huge(train.y):
         notes.append("targets are whole numbers from 2^53 on, which float64 rounds")
-    if columns is not None:
-        parts = (columns.shift, columns.factor, columns.base)
+    if column_scaling is not None:
+        parts = (column_scaling.shift, column_scaling.factor, column_scaling.base)
         prepared.save(folder / prepared.SCALING, np.stack(parts))
     if imputation is not None:
         prepared.save(folder / prepared.FILL, imputation.fill)
@@ -345,7 +347,7 @@ def _build(
         "n_test": n_test,
         "n_features": train.d,
         "target": asdict(targets),
-        "scaled": columns is not None,
+        "scaled": column_scaling is not None,
         "filled": imputation is not None,
         "grouped": grouped,
         "source": source,
@@ -372,18 +374,20 @@ def _is_dense(config: Mapping[str, Any], train: Any, test: Any) -> bool:
     return narrow or train.density > DENSE_DENSITY
 
 
-def _write_dense(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None:
+def _write_dense(folder: Path, name: str, rows: Any, n: int, scaling: Any) -> None:
+    """Write the first n rows, scaled unless `scaling` is None."""
     with ArrayWriter(folder / f"{name}.npy", (n, rows.d), np.float32) as writer:
         n_left = n
         for X in rows.blocks():
             block = X[:n_left]
-            writer.write(block if columns is None else columns.apply(block))
+            writer.write(block if scaling is None else scaling.apply(block))
             n_left -= block.shape[0]
             if n_left == 0:
                 break
 
 
-def _write_csr(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None:
+def _write_csr(folder: Path, name: str, rows: Any, n: int, scaling: Any) -> None:
+    """Write the first n rows; `scaling` is None or leaves zeros unchanged."""
     rows = rows.take(np.arange(n))
     nnz = rows.nnz
     index = np.int32 if nnz <= np.iinfo(np.int32).max else np.int64
@@ -395,7 +399,7 @@ def _write_csr(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None
         indptr.write(np.zeros(1))
         written = 0
         for csr in rows.csr_blocks():
-            data.write(csr.data if columns is None else csr.data * columns.factor[csr.indices])
+            data.write(csr.data if scaling is None else csr.data * scaling.factor[csr.indices])
             indices.write(csr.indices)
             indptr.write(csr.indptr[1:].astype(np.int64) + written)
             written += csr.nnz

@@ -126,21 +126,22 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
     return Dataset(**facts, **arrays, preparation=preparation, groups_train=groups, notes=notes)
 
 
-def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:
+def _open(folder: Path, array: str, meta: dict[str, Any]) -> Any:
+    """X_train or X_test, as `array` says."""
     if meta["storage"] == "dense":
-        return mapped(folder / f"{part}.npy")
+        return mapped(folder / f"{array}.npy")
     from scipy.sparse import csr_matrix
 
-    shape = (meta["n_train" if part == "X_train" else "n_test"], meta["n_features"])
+    shape = (meta["n_train" if array == "X_train" else "n_test"], meta["n_features"])
     csr = csr_matrix(shape, dtype=np.float32)
     # The constructor would check every index and convert arrays of other index types.
-    csr.data, csr.indices, csr.indptr = (mapped(folder / f"{part}.{name}.npy") for name in _CSR)
+    csr.data, csr.indices, csr.indptr = (mapped(folder / f"{array}.{name}.npy") for name in _CSR)
     csr.has_canonical_format = True
     return csr
 
 
 def _rows(X: Any, rows: np.ndarray) -> Any:
-    """A copy of rows of an array, which is read-only like the memory maps."""
+    """A read-only copy of rows of an array; the memory maps are read-only, too."""
     part = X[rows]
     dense = isinstance(part, np.ndarray)
     for array in [part] if dense else [getattr(part, name) for name in _CSR]:

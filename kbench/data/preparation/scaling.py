@@ -92,5 +92,5 @@ def _standard(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
     for X in (X for rows in parts for X in rows.blocks()):
         variance += ((X - mean) ** 2).sum(axis=0)
     deviation = np.sqrt(variance / n)
-    # Guard: rounding gives a constant column a deviation of about 1e-16 of its mean, not 0.
+    # Guard: rounding gives a constant column a deviation of about 1e-16 times its mean, not 0.
     return mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)

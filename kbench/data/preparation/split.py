@@ -15,7 +15,7 @@ def split_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers of the training part and of the test part, in the order of the prepared arrays.
 
-    y : ndarray, shape (n,). Labels; used only if the split is stratified.
+    y : ndarray, shape (n,). Labels. Their values count only if the split is stratified.
     split : `split` of a config: kind (random or first), n_train and n_test or test_fraction, seed,
         stratified, or folds and fold (from 1).
     groups : ndarray of int64, shape (n,), optional
@@ -108,15 +108,15 @@ def _split_fold(
 
 
 def _split_stratified(
-    order: np.ndarray, y: np.ndarray, fraction: float
+    order: np.ndarray, y: np.ndarray, train_fraction: float
 ) -> tuple[np.ndarray, np.ndarray]:
     in_training = np.zeros(y.size, dtype=bool)
     for label in np.unique(y):
         members = order[y[order] == label]
-        in_training[members[: round(fraction * members.size)]] = True
+        in_training[members[: round(train_fraction * members.size)]] = True
     if in_training.all() or not in_training.any():
         raise ConfigError(
-            f"dataset.split.test_fraction is {1.0 - fraction:.6g}, which leaves no row to "
+            f"dataset.split.test_fraction is {1.0 - train_fraction:.6g}, which leaves no row to "
             + ("test" if in_training.all() else "train")
         )
     return order[in_training[order]], order[~in_training[order]]
@@ -177,6 +177,7 @@ def _held_out_groups(groups: np.ndarray, holdout: Mapping[str, Any]) -> np.ndarr
     folds, fold = holdout.get("folds"), holdout.get("fold")
     if folds is None or fold is None:
         n_wanted = holdout["fraction"] * groups.size
+        # The last group is held out if at most half of its rows exceed the number wanted.
         held_out = shuffled[np.cumsum(sizes[shuffled]) - sizes[shuffled] / 2 <= n_wanted]
     else:
         fold_sizes, fold_of_group = np.zeros(folds), np.zeros(sizes.size, dtype=int)
@@ -188,7 +189,7 @@ def _held_out_groups(groups: np.ndarray, holdout: Mapping[str, Any]) -> np.ndarr
     if not 0 < np.count_nonzero(in_validation) < groups.size:
         raise ConfigError(
             f"dataset.holdout divides {sizes.size} groups of rows into training and validation "
-            "rows, one side is empty"
+            "rows, but one side is empty"
         )
     return in_validation
 

@@ -44,7 +44,7 @@ def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None)
 
 
 # Tasks whose targets are -1 and +1.
-_OF_TWO = ("binary", "outlier")
+_TWO_CLASS_TASKS = ("binary", "outlier")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TargetMap:
         rows; multiclass: int32, the files' labels; regression: float64."""
         if self.task == "multiclass":
             return labels.astype(np.int32)
-        if self.task in _OF_TWO:
+        if self.task in _TWO_CLASS_TASKS:
             return np.where(np.isin(labels, self.positive), 1, -1).astype(np.int32)
         if self.positive:
             labels = np.isin(labels, self.positive).astype(float)
@@ -83,7 +83,7 @@ class TargetMap:
         if self.task == "regression":
             return targets * self.unit + self.shift
         labels = targets.astype(np.intp)
-        if self.task in _OF_TWO:
+        if self.task in _TWO_CLASS_TASKS:
             negative = [label for label in self.labels if label not in self.positive]
             if len(self.positive) != 1 or len(negative) != 1:
                 return labels
@@ -93,10 +93,10 @@ class TargetMap:
             ]
         return labels if self.texts is None else np.array(self.texts)[labels]
 
-    def strange_classes(self, y_train: np.ndarray, y_test: np.ndarray) -> str | None:
+    def unseen_classes(self, y_train: np.ndarray, y_test: np.ndarray) -> str | None:
         """A note about classes that only test rows have; y : (n,) targets from `encode`.
 
-        None without such a class, or if all training rows have one class, an error in `fit`.
+        None without such a class, or if all training rows have one class, which `fit` refuses.
         """
         train_classes = np.unique(y_train)
         is_new = ~np.isin(y_test, train_classes)
@@ -161,7 +161,7 @@ def learn(
     Warns
     -----
     UserWarning
-        More than MAX_CLASSES labels are numbers, so they are probably targets of a regression.
+        There are more than MAX_CLASSES labels, all numbers: probably targets of a regression.
     """
     if task == "regression" and not rule.get("positive"):
         kind = rule.get("scale") or "none"
@@ -192,7 +192,7 @@ def learn(
         return TargetMap(task, tuple(labels.tolist()), texts=texts), int(labels.size)
     positive = _normal(labels, rule["outlier"]) if task == "outlier" else _positive(labels, rule)
     target_map = TargetMap(task, tuple(labels.tolist()), tuple(positive), texts=texts)
-    if task in _OF_TWO:
+    if task in _TWO_CLASS_TASKS:
         return target_map, 2
     kind = rule.get("scale") or "none"
     shift, unit = _scale(target_map.encode(y_train), kind)
@@ -220,6 +220,7 @@ def _normal(labels: np.ndarray, outlier: list[Any]) -> list[float]:
 
 
 def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
+    """The labels that the rule calls positive; the larger of two labels if it calls none so."""
     names = listed(f"{label:g}" for label in labels)
     _require_positive(rule, labels, names)
     positive = rule.get("positive")
