@@ -18,7 +18,7 @@ GENERATORS = ("covtype_like", "noisy_function")
 USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dcpred_trained", "dsgd")
 
 Check = Callable[[Any], str | None]
-"""A function that returns None for a right value, else a description of right values."""
+"""A function that returns None for a valid value, else a description of valid values."""
 
 
 def _one_of(*allowed: str) -> Check:
@@ -122,6 +122,8 @@ def _zero_based(value: Any) -> str | None:
 
 
 class Key(NamedTuple):
+    """The check of a key's value, and what the value means."""
+
     check: Check
     meaning: str
     optional: bool = True
@@ -155,8 +157,8 @@ KEYS: dict[str, Key] = {
     ),
     "source.columns.header": Key(
         _boolean,
-        "csv: whether the first line names the columns; by default if it has no number, counts from"
-        " 0, or holds a text above numbers",
+        "csv: whether the first line names the columns; by default this follows from a comparison"
+        " with the lines below",
     ),
     "source.columns.decimal": Key(
         _one_of("point", "comma"),
@@ -173,7 +175,7 @@ KEYS: dict[str, Key] = {
     "source.columns.group": Key(
         _column,
         "csv, parquet, arff: a column whose equal values, such as those of one person, stay on one"
-        " side of a random split; no feature",
+        " side of a random split; it is no feature",
     ),
     "source.columns.categorical": Key(
         _columns_or_auto,
@@ -191,15 +193,15 @@ KEYS: dict[str, Key] = {
     ),
     "source.zero_based": Key(
         _zero_based,
-        "libsvm: whether indices start at 0; auto: if any file of the set has an index 0",
+        "libsvm: whether indices start at 0; auto: they do if any file of the set has an index 0",
         null="auto",
     ),
     "source.arrays.X": Key(_text, "npz, mat: name of the features; X if null", null="X"),
     "source.arrays.y": Key(_text, "npz, mat: name of the targets; y if null", null="y"),
     "source.arrays.groups": Key(
         _text,
-        "npz, mat: name of a number for each row, equal ones of which stay on one side of a random"
-        " split; groups if null",
+        "npz, mat: name of the groups, a number for each row; rows with equal numbers stay on one"
+        " side of a random split; groups if null",
         null="groups",
     ),
     "source.arrays.matrices": Key(
@@ -246,10 +248,14 @@ KEYS: dict[str, Key] = {
     "facts.n": Key(_integer_from(1), "rows of the file, if there is one file"),
     "facts.n_train": Key(_integer_from(1), "rows of the training file"),
     "facts.n_test": Key(_integer_from(1), "rows of the test file"),
-    "facts.n_features": Key(_integer_from(1), "largest index in the files, features of a table"),
+    "facts.n_features": Key(
+        _integer_from(1), "largest index of LIBSVM text, number of features of a table"
+    ),
     "facts.n_classes": Key(_integer_from(2), "different labels in the files"),
     "facts.positives": Key(_numbers, "rows with the largest of two labels, by file"),
-    "facts.leak": Key(_boolean, "whether features hold the target; no ranking counts it"),
+    "facts.leak": Key(
+        _boolean, "whether features contain the target; rankings leave the data set out"
+    ),
     "facts.target": Key(_range, "least and largest target that a row may have"),
     "target.positive": Key(
         _labels,
@@ -265,7 +271,7 @@ KEYS: dict[str, Key] = {
     ),
     "target.train": Key(
         _one_of("all", "normal"),
-        "outlier: rows to train on, whose labels the method does not see: all, if null too |"
+        "outlier: rows to train on, whose labels the method does not see: all, also if null |"
         " normal: outliers are left out of the training rows",
         null="all",
     ),
@@ -277,13 +283,14 @@ KEYS: dict[str, Key] = {
     ),
     "target.missing": Key(
         _one_of("drop", "error"),
-        "a row without a target is left out, if null too | an error",
+        "drop, also if null: a row without a target is left out | error: it is refused",
         null="drop",
     ),
     "missing": Key(
         _one_of("error", "mean", "median", "indicator", "drop"),
-        "a missing number is an error, if null too | filled with the mean or median of the column's"
-        " training rows | the mean, and a feature says where | drop: the row is left out",
+        "error, also if null: a missing number is refused | mean, median: filled with that of the"
+        " column's training rows | indicator: mean, and a further feature marks it | drop: its row is"
+        " left out",
         null="error",
     ),
     "scale": Key(
@@ -291,7 +298,7 @@ KEYS: dict[str, Key] = {
         "columns: none | unit: to [0, 1] | symmetric: to [-1, 1] | standard: mean 0, variance 1 |"
         " unit_global: all by one range to [0, 1], for pixels; constant columns become 0",
     ),
-    "scale_over": Key(_one_of("train", "all"), "rows that the scaling is estimated from"),
+    "scale_over": Key(_one_of("train", "all"), "rows from which the scaling is estimated"),
     "split.kind": Key(
         _one_of("given", "random", "first"),
         "given: the files as they are | random |"
@@ -305,7 +312,8 @@ KEYS: dict[str, Key] = {
     "split.n_test": Key(_integer_from(1), "random, first: test rows; else all others"),
     "split.seed": Key(
         _integer_from(0),
-        "random: of numpy.random.RandomState(seed).permutation(n), whose first n_train rows train",
+        "random: seed of numpy.random.RandomState(seed).permutation(n), whose first n_train rows"
+        " train",
     ),
     "split.stratified": Key(
         _boolean, "random: keep the proportions of the classes; with test_fraction or folds"
@@ -318,15 +326,15 @@ KEYS: dict[str, Key] = {
     ),
     "split.repeats": Key(
         _integer_from(1),
-        "random: that many splits, each a run of its own, with the seeds from split.seed on",
+        "random: number of splits, each a run of its own, with the seeds from split.seed on",
     ),
     "split.folds": Key(
         _integer_from(2),
         "random: number of folds of all rows, each the test rows of a run, in place of"
         " test_fraction, n_train and n_test; scikit-learn's KFold or its stratified and grouped"
-        " forms, shuffled with split.seed; with repeats, that often",
+        " forms, shuffled with split.seed; split.repeats makes that many divisions",
     ),
-    "split.fold": Key(_integer_from(1), "folds: this one alone, from 1"),
+    "split.fold": Key(_integer_from(1), "folds: number of the only fold to run, from 1"),
     "first_train": Key(
         _integer_from(1), "number of training rows kept, from the first, after split and scaling"
     ),
@@ -334,7 +342,7 @@ KEYS: dict[str, Key] = {
         _integer_from(1), "number of test rows kept, from the first, after split and scaling"
     ),
     "holdout.folds": Key(
-        _integer_from(2), "number of folds of the training rows; one replaces the test rows"
+        _integer_from(2), "number of folds of the training rows; one fold replaces the test rows"
     ),
     "holdout.fold": Key(_integer_from(1), "which fold, from 1"),
     "holdout.fraction": Key(

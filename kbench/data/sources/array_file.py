@@ -10,14 +10,15 @@ import numpy as np
 class ArrayWriter:
     """An .npy file that is written block by block.
 
-    A full disk raises OSError; in a writable memory map it would end the process by SIGBUS.
+    If the disk is full, `write` raises OSError. A writable memory map would instead end the process
+    by SIGBUS.
 
     Parameters
     ----------
     path : The file, which is overwritten
     shape : tuple of int
         If the first length is None, the rows are counted and the header is written again at the
-        end. NumPy pads headers, so that the length can be written without moving the values.
+        end. NumPy pads headers, so the longer number fits without moving the values.
     dtype : dtype
     """
 

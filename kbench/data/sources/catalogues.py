@@ -2,9 +2,9 @@
 
 In the URL of a raw file, `sklearn:covtype` means `sklearn.datasets.fetch_covtype`, and `openml:554`
 means the data set of that number on https://www.openml.org. The fetched data become a table whose
-last column is the target, which then is a raw file. scikit-learn's cache ($SCIKIT_LEARN_DATA, else
-~/scikit_learn_data) is searched first, and downloads go to `_scikit_learn` in the folder of the raw
-files.
+last column is the target, and this table is the raw file. scikit-learn's cache
+($SCIKIT_LEARN_DATA, else ~/scikit_learn_data) is searched first, and downloads go to
+`_scikit_learn` in the folder of the raw files.
 """
 
 import os
@@ -47,6 +47,7 @@ def write(url: str, table: Path, home: Path) -> None:
 
 
 def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
+    """The data from the first cache that has them; else they are downloaded to `home`."""
     from sklearn import datasets
 
     if name not in FETCHERS:
@@ -58,6 +59,7 @@ def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
             return _one_target(fetcher(data_home=cache, as_frame=True, download_if_missing=False))
         except OSError:  # the data are not in this cache
             continue
+    # One retry after 0.1 s, so that an error without a network comes soon. Set by hand.
     return _one_target(fetcher(data_home=home, as_frame=True, n_retries=1, delay=0.1))
 
 

@@ -92,6 +92,7 @@ def chunks(path: Path) -> Iterator[bytes]:
 
 
 def _open(path: Path) -> IO[bytes]:
+    """A stream of the decompressed bytes; raises DataError for a zip archive of several files."""
     with open(path, "rb") as raw:
         head = raw.read(6)
     for magic, opener in _MAGIC.items():
@@ -99,7 +100,7 @@ def _open(path: Path) -> IO[bytes]:
             return opener(path, "rb")  # type: ignore[operator]
     if head.startswith(b"PK\x03\x04") and path.suffix != ".npz":  # an .npz is itself an archive
         archive = zipfile.ZipFile(path)
-        # macOS adds such members, which hold icons.
+        # macOS adds such members to archives. They hold icons and attributes, no data.
         added = ("__MACOSX/", ".DS_Store")
         members = [
             m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(added))
@@ -134,6 +135,7 @@ def require_text(head: bytes, path: Path) -> None:
         kind = next((kind for form, kind in _MARKED_UP.items() if form.match(plain)), None)
     if kind is None and head[257:262] == b"ustar":
         kind = "a tar archive; unpack it there"
+    # Without a byte order mark, every second byte of ASCII text in UTF-16 is zero.
     if kind is None and head[:1] == b"\0" == head[2:3]:
         kind = "UTF-16 text; `iconv -f UTF-16BE -t UTF-8` converts it"
     if kind is None and head[1:2] == b"\0" == head[3:4]:
@@ -154,6 +156,7 @@ def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     text : bytes
         Not empty.
     last : bool
+        Whether the file ends with this piece.
     """
     number, buffer = 1, bytearray()
     for piece in chunks(path):
@@ -198,6 +201,7 @@ def cached_sha256(path: Path, cache: Path) -> str | None:
 
 
 def _stamp(path: Path) -> tuple[str, list[int]]:
+    """The file's key in the cache, and its size and times, with which an entry is compared."""
     stat = path.stat()
     return str(path.resolve()), [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 

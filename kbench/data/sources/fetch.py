@@ -97,7 +97,7 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
 
 
 def missing_message(file: FileStatus, folders: Folders, *, why: str = "") -> str:
-    """The error message for an absent file; why : the reason why the download failed."""
+    """The error message for an absent file; why : the reason for a failed download, if any."""
     source = f", fetching {file.url} failed: {why}" if why else f", it comes from {file.url}"
     if file.url is None:
         source = ", nowhere to fetch it from"
@@ -108,6 +108,7 @@ def missing_message(file: FileStatus, folders: Folders, *, why: str = "") -> str
 
 
 def _fetch_with_resume(url: str, part: Path, progress: bool | None) -> None:
+    """Fetch a file in up to ATTEMPTS requests."""
     for attempt in range(ATTEMPTS):
         try:
             _fetch_once(url, part, progress)
@@ -115,7 +116,7 @@ def _fetch_with_resume(url: str, part: Path, progress: bool | None) -> None:
         except (_Broken, HTTPException, TimeoutError, ConnectionError):
             if attempt == ATTEMPTS - 1:
                 raise
-            time.sleep(0.5 * attempt)
+            time.sleep(0.5 * attempt)  # seconds: the first retry is immediate; set by hand
 
 
 def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
@@ -150,6 +151,7 @@ def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
 
 
 def _copy(response: HTTPResponse, out: Any, size: int, name: str, progress: bool | None) -> None:
+    """Write the body of a response to `out`, after the `size` bytes of the file that it has."""
     from tqdm import tqdm
 
     length = response.headers.get("Content-Length")
@@ -172,9 +174,10 @@ def _copy(response: HTTPResponse, out: Any, size: int, name: str, progress: bool
 
 
 def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
+    """Raise DataError for an empty file, a page or a wrong checksum; store a first checksum."""
     digest = hashlib.sha256()
     with open(part, "rb") as content:
-        head = content.read(512)
+        head = content.read(512)  # bytes that show whether the file is a page; set by hand
         content.seek(0)
         while piece := content.read(piece_sizes().text):
             digest.update(piece)

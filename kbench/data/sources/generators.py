@@ -19,7 +19,7 @@ import numpy as np
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 
-BLOCK = 4096  # rows per random stream; set by hand, and a change would alter all generated data
+BLOCK = 4096  # rows per random stream; set by hand; another value gives other data sets
 _PURPOSES = {"function": 0, "train": 1, "test": 2, "middle": 3}
 
 
@@ -31,7 +31,7 @@ class _Uniform:
         self._bits = np.random.Philox(sequence)
 
     def uniform(self, *shape: int) -> np.ndarray:
-        raw = self._bits.random_raw(int(np.prod(shape))) >> np.uint64(11)
+        raw = self._bits.random_raw(int(np.prod(shape))) >> np.uint64(11)  # float64 holds 53 bits
         return ((raw.astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
 
     def normal(self, *shape: int) -> np.ndarray:
@@ -44,9 +44,9 @@ class _Uniform:
 class Generator(ABC):
     """A distribution of rows (x, y)."""
 
-    d: int  # Features
+    d: int  # Number of features
     seed: int
-    noise: float
+    noise: float  # Probability of a flipped label, or standard deviation of a regression's noise
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
@@ -132,7 +132,7 @@ class CovtypeLike(Generator):
         return float(np.median(self._terrain(_Uniform(self.seed, "middle"))[1]))
 
     def _terrain(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
-        """Features and height of BLOCK places."""
+        """Features and height of BLOCK random places; the height decides on the label."""
         landscape = self._landscape
         n_quantities, n_areas, n_soils = self._widths
         point = random.uniform(BLOCK, 3)

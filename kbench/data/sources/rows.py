@@ -1,8 +1,8 @@
 """Rows between a raw file and the prepared arrays, read block by block.
 
 Three classes have the interface of `Rows`: dense rows and CSR rows, in memory or on memory maps,
-and rows that a generator makes again at every pass. Selecting and reordering rows stores only row
-numbers, so that a file may be larger than memory.
+and rows that a generator computes again in every pass. Selecting and reordering rows stores only
+row numbers, so that a file may be larger than memory.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ class Rows(ABC):
     has_targets: bool = True
     """False for later rows of LIBSVM text with only targets 0, which stand for absent targets."""
     notes: tuple[str, ...] = ()
-    """What was assumed when the rows of a user's file were read."""
+    """What was assumed when the rows of a user's file were read, one sentence each."""
 
     @property
     @abstractmethod
@@ -51,6 +51,7 @@ def _steps(order: np.ndarray, width: float) -> Iterator[np.ndarray]:
 
 
 def _consecutive(order: np.ndarray) -> bool:
+    """Whether the row numbers `order`, not empty, are k, k + 1, k + 2, ..."""
     return bool(order[-1] - order[0] == order.size - 1 and np.all(order[1:] > order[:-1]))
 
 
