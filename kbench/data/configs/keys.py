@@ -162,8 +162,8 @@ KEYS: dict[str, Key] = {
     ),
     "source.columns.decimal": Key(
         _one_of("point", "comma"),
-        "csv: character before the decimals of numbers such as `1.234,5` or `$1,234.50`, of which"
-        " the other one separates thousands; by default what such numbers in the file show",
+        "csv: character before the decimals of numbers such as `1.234,5` or `$1,234.50`; the other"
+        " one separates thousands; by default found from such numbers in the file",
     ),
     "source.columns.names": Key(
         _texts, "csv: names of the columns in order; by default those of the header, or 1, 2, ..."
@@ -179,7 +179,7 @@ KEYS: dict[str, Key] = {
     ),
     "source.columns.categorical": Key(
         _columns_or_auto,
-        "csv, parquet, arff: columns of categories; each becomes one feature a category | auto:"
+        "csv, parquet, arff: columns of categories; each category becomes a feature | auto:"
         " every column of texts; categories of fewer than 5 rows share a feature, and unknown ones"
         " have zeros",
         null=[],
@@ -260,7 +260,7 @@ KEYS: dict[str, Key] = {
     "target.positive": Key(
         _labels,
         "binary: labels of class +1; else the larger of two labels; regression: labels that"
-        " become 1, with `negative` those that become 0",
+        " become 1; the labels of `negative` become 0",
     ),
     "target.negative": Key(
         _labels,
@@ -279,7 +279,7 @@ KEYS: dict[str, Key] = {
         _one_of("fit", "none", "max", "unit", "standard"),
         "regression: fit, if null and there are no labels: mean 0 and variance 1 for the method"
         " alone, scores are in the unit of the files | none | max: divided by the largest magnitude"
-        " | unit: to [0, 1] | standard: as fit, scores too; as the training rows have it",
+        " | unit: to [0, 1] | standard: as fit, scores too; all are estimated from training rows",
     ),
     "target.missing": Key(
         _one_of("drop", "error"),
@@ -289,14 +289,14 @@ KEYS: dict[str, Key] = {
     "missing": Key(
         _one_of("error", "mean", "median", "indicator", "drop"),
         "error, also if null: a missing number is refused | mean, median: filled with that of the"
-        " column's training rows | indicator: mean, and a further feature marks it | drop: its row is"
+        " column's training rows | indicator: mean, and a feature that marks it | drop: the row is"
         " left out",
         null="error",
     ),
     "scale": Key(
         _one_of(*SCALES),
         "columns: none | unit: to [0, 1] | symmetric: to [-1, 1] | standard: mean 0, variance 1 |"
-        " unit_global: all by one range to [0, 1], for pixels; constant columns become 0",
+        " unit_global: all columns by one range to [0, 1], for pixels; constant columns become 0",
     ),
     "scale_over": Key(_one_of("train", "all"), "rows from which the scaling is estimated"),
     "split.kind": Key(
@@ -361,7 +361,7 @@ KEYS: dict[str, Key] = {
         " their arrays take more than half of limits.memory_mb",
     ),
     "variant": Key(_name, "which of `variants` to use"),
-    "assumed": Key(_columns, "file: which of these keys follow from the file; set by kbench"),
+    "assumed": Key(_columns, "file: keys whose values kbench found from the file; set by kbench"),
 }
 """Every key of a data set's config except the free ones: `use.<use>.<parameter>` (kernel and
 method parameters by use, with `from`: the table they come from) and `variants.<name>.<key>`."""

@@ -267,7 +267,7 @@ def _key(config: Mapping[str, Any], sha256: str, files: list[FileStatus]) -> str
     key_parts["files"] = [[f.role, f.sample] for f in files]
     key_parts["format"] = prepared.FORMAT
     text = json.dumps(key_parts, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return hashlib.sha256(text.encode()).hexdigest()[:24]  # 96 bits: no equal names by chance
 
 
 def _rename(temporary: Path, target: Path) -> None:

@@ -59,7 +59,7 @@ def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
             return _one_target(fetcher(data_home=cache, as_frame=True, download_if_missing=False))
         except OSError:  # the data are not in this cache
             continue
-    # One retry after 0.1 s, so that an error without a network comes soon. Set by hand.
+    # One retry after 0.1 s, also in `_openml`, so that errors come soon. Set by hand.
     return _one_target(fetcher(data_home=home, as_frame=True, n_retries=1, delay=0.1))
 
 

@@ -94,7 +94,7 @@ def chunks(path: Path) -> Iterator[bytes]:
 def _open(path: Path) -> IO[bytes]:
     """A stream of the decompressed bytes; raises DataError for a zip archive of several files."""
     with open(path, "rb") as raw:
-        head = raw.read(6)
+        head = raw.read(6)  # the length of the longest key of _MAGIC
     for magic, opener in _MAGIC.items():
         if head.startswith(magic):
             return opener(path, "rb")  # type: ignore[operator]

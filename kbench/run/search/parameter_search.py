@@ -77,7 +77,8 @@ class Searches:
 def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     """Divide a command into searches, one for each method and data set.
 
-    Raises ConfigError: a name, key or value is wrong, or there is only one candidate.
+    Raises ConfigError: a name, key or value is wrong; or an experiment states no budget, or has two
+    variants of a data set for one method.
     Raises DataError: a data set is malformed.
     """
     space = Space.of(composer, overrides)
@@ -352,7 +353,7 @@ def _metric(task: str, name: str | None) -> MetricSpec | AddedScore:
 
 
 def _train_rows(plan: Plan, search: Search) -> int:
-    """Training rows of the first (smallest) validation split; raises ConfigError without one."""
+    """Training rows of the split that has the fewest; raises ConfigError if rows are too few."""
     from kbench.data import open_prepared
     from kbench.data.preparation.split import holdout_rows
 
