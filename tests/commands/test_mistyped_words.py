@@ -200,7 +200,7 @@ OF_TOOLS = [
         (["method=svc", "dataset.path='no\x1b[2Jx.csv'"], "no file matches no\\x1b[2Jx.csv"),
         *((["method=svc", *words], instead) for words, instead in OF_HYDRA),
         *((words.split(), instead) for words, instead in OF_TOOLS),
-        (["plan", "method=svc", "dataset=iris", "+dataset.source.columns.group=a"], "of no files"),
+        (["plan", "method=svc", "dataset=iris", "+dataset.source.columns.group=a"], "has no files"),
         ([""], "is a variable of the shell empty?"),
         (["plan", "–m", *RUN], "write -m"),
         (["plan", "svc", "iris"], "write method=svc"),

@@ -239,7 +239,7 @@ def test_a_space_of_few_settings_comes_to_its_end(tmp_path, monkeypatch):
         (["seed=interval(0,9)", "tune.runs=9"], "only a method's key takes an interval"),
         (
             ["method.C=interval(1,10)", "grid=c_gamma", "tune.runs=9"],
-            "lists as method.kernel=rbf,poly",
+            "lists, as method.kernel=rbf,poly",
         ),
         (["method.see=interval(1,10)", "tune.runs=9"], "has a parameter 'see'"),
         (["method.C=interval(-1,10)", "tune.runs=9"], "The 'C' parameter of SVC"),
