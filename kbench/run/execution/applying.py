@@ -31,7 +31,7 @@ def apply_model(
     proba : Whether to write probabilities, or else decision values, beside the predictions. Ranking
         metrics are among the scores only with `proba`, or for outlier detectors.
 
-    Memory for a block of features, and for the predictions of all rows if some have targets.
+    Takes memory for a block of features, and for the predictions of all rows if some have targets.
 
     Raises ConfigError: `proba` without scores of classes; text labels in a .npy file.
     Raises DataError: the rows have another number of features than the model.
@@ -53,7 +53,7 @@ def apply_model(
                 blocks.append(columns)
     if not labelled:
         return {}, 0
-    joined = {name: np.concatenate([part[name] for part in blocks])[mask] for name in blocks[0]}
+    joined = {name: np.concatenate([block[name] for block in blocks])[mask] for name in blocks[0]}
     return _metrics(estimator, preparation, rows.y[mask], joined), int(mask.sum())
 
 
@@ -91,7 +91,10 @@ def _score_names(estimator: Any, preparation: Preparation) -> list[str]:
 
 
 def _scores(estimator: Any, X: Any) -> np.ndarray:
-    """(b, number of score columns) float64."""
+    """Probabilities, or else decision values, of rows X : (b, d).
+
+    Returns float64 (b, number of score columns).
+    """
     has_proba = hasattr(estimator, "predict_proba")
     values = (estimator.predict_proba if has_proba else estimator.decision_function)(X)
     return np.asarray(values, np.float64).reshape(X.shape[0], -1)
@@ -151,4 +154,5 @@ def _npy(file: BinaryIO, n: int) -> Any:
         raise KbenchError("there are no rows to predict")
 
 
+# Suffix -> context manager of (file, number of rows); its value is a function that writes a block.
 _WRITERS: dict[str, Any] = {".csv": _csv, ".parquet": _parquet, ".npy": _npy}

@@ -40,7 +40,7 @@ def wants_chunks(task: Task, data: Any, estimator: Any) -> bool:
         )
     memory_mb = task.run.limits.memory_mb
     if chunks == "auto" and memory_mb is not None:
-        return can_chunk and _megabytes(data) > _TOO_LARGE * memory_mb
+        return can_chunk and _size_mib(data) > _TOO_LARGE * memory_mb
     return chunks == "always"
 
 
@@ -57,11 +57,11 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
     return RowsInChunks(
         ChunkedRows.of_arrays(data.X_train, data.y_train, scratch=scratch, **options),
         ChunkedRows.of_arrays(data.X_test, data.y_test, **options),
-        f"rows were read in chunks: {_megabytes(data):,.0f} MiB of rows{limit}",
+        f"rows were read in chunks: {_size_mib(data):,.0f} MiB of rows{limit}",
     )
 
 
-def _megabytes(data: Any) -> float:
+def _size_mib(data: Any) -> float:
     """MiB of the feature arrays of training and test rows."""
     return sum(a.nbytes for X in (data.X_train, data.X_test) for a in arrays_of(X)) / 2**20
 

@@ -13,9 +13,11 @@ from kbench.errors import DataError
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Proof
 
-# Guard: seconds without any worker after which a fit is given up, in which a scheduler may replace
-# lost workers, and seconds between two requests for the list of workers.
-_LOST_S, _POLL_S = 30.0, 5.0
+# Guard: seconds without any worker after which a fit is given up. A scheduler may replace lost
+# workers before.
+_LOST_S = 30.0
+# Guard: seconds between two requests for the list of workers.
+_POLL_S = 5.0
 
 
 @contextlib.contextmanager
@@ -36,6 +38,7 @@ def joblib_on(
 
     distributed = require_package("distributed", "dask")
     with (
+        # Guard: 15 s for the connection.
         distributed.Client(scheduler, set_as_default=False, timeout="15s") as client,
         joblib.parallel_config("dask", client=client),
     ):
@@ -66,14 +69,14 @@ def _require_shared(client: Any, folder: Path) -> None:
     """Check that every worker sees this machine's folder, and not another one of the same path."""
     proof = Proof()
     if (proof_file := proof.write(folder)) is None:
-        return  # rows in chunks are not in a folder that cannot be written
+        return  # `chunked.rows_in_chunks` gives the workers no folder that cannot be written
     try:
         answers = client.run(proof.holds, folder, on_error="ignore")
     finally:
         proof_file.unlink(missing_ok=True)
-    if blind := [address for address, sees_folder in answers.items() if not sees_folder]:
+    if lacking := [address for address, sees_folder in answers.items() if not sees_folder]:
         raise DataError(
-            f"the Dask worker {blind[0]} does not see the folder {folder} of this machine: "
+            f"the Dask worker {lacking[0]} does not see the folder {folder} of this machine: "
             "parallel.split=model with rows in chunks needs a datasets_dir that all machines share"
         )
 
@@ -86,7 +89,7 @@ def _close_without_workers(client: Any, fit_ended: threading.Event) -> None:
             if client.nthreads():
                 last_seen = time.monotonic()
         if time.monotonic() > last_seen + _LOST_S:
-            client.close(timeout=2)
+            client.close(timeout=2)  # guard: seconds
             return
 
 

@@ -15,7 +15,7 @@ from kbench.run.results import metrics
 from kbench.run.results.rows import NOT_KEPT
 
 # Maximum number of test rows for reliability curves. More rows give more precise fractions (the
-# standard error in a group of 1,000 rows is 1.6 points at most), and cost time. Set by hand.
+# standard error in a bin of 1,000 rows is 1.6 points at most), and cost time. Set by hand.
 _RELIABILITY_ROWS = 20_000
 
 

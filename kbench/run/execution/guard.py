@@ -124,9 +124,9 @@ class _Printed:
         self._dropped = 0
 
     def add(self, data: bytes) -> None:
-        room = HEAD_BYTES - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:] if room > 0 else data
+        n_free = HEAD_BYTES - len(self._head)
+        self._head += data[:n_free]
+        self._tail += data[n_free:] if n_free > 0 else data
         if len(self._tail) > 2 * TAIL_BYTES:
             self._dropped += len(self._tail) - TAIL_BYTES
             self._tail = self._tail[-TAIL_BYTES:]
@@ -228,8 +228,8 @@ class _Watch:
     report: Connection
     worker: int
     limits: Limits
-    reported: int
-    printed: int
+    messages_fd: int  # pipe with the worker's JSON lines
+    output_fd: int  # pipe with what the worker prints
     n_runs: int
 
     def __post_init__(self) -> None:
@@ -248,13 +248,13 @@ class _Watch:
         self.abandoned = False
         self.state = self.sent = RunState()
         self.send_at = 0.0
-        os.set_blocking(self.reported, False)
-        os.set_blocking(self.printed, False)
+        os.set_blocking(self.messages_fd, False)
+        os.set_blocking(self.output_fd, False)
 
     def until_end(self) -> RunOutcome | None:
         """Watch until the worker ends or has to be killed; returns None if the runner has ended."""
         poll = select.poll()
-        for fd in (self.runner.fileno(), self.reported, self.printed):
+        for fd in (self.runner.fileno(), self.messages_fd, self.output_fd):
             poll.register(fd, select.POLLIN)
         pidfd = os.pidfd_open(self.worker) if hasattr(os, "pidfd_open") else None
         if pidfd is not None:
@@ -278,9 +278,9 @@ class _Watch:
         processes.kill_descendants(os.getpid())
         if self.abandoned:
             return None
-        self._read_pipe(self.reported)
-        self._read_pipe(self.printed)
-        last = self._verdict(status)
+        self._read_pipe(self.messages_fd)
+        self._read_pipe(self.output_fd)
+        last = self._last_outcome(status)
         last.earlier = [_outcome_of(result) for result in self.results]
         for outcome in last.all:
             outcome.log = self.log.text()
@@ -298,8 +298,8 @@ class _Watch:
 
     def _read_pipe(self, fd: int) -> None:
         with contextlib.suppress(BlockingIOError):
-            while data := os.read(fd, 65_536):
-                if fd == self.printed:
+            while data := os.read(fd, 65_536):  # bytes, a pipe's capacity on Linux
+                if fd == self.output_fd:
                     self.log.add(data)
                 else:
                     *lines, self.partial = (self.partial + data).split(b"\n")
@@ -380,12 +380,12 @@ class _Watch:
         self.ended = RunOutcome("timeout", why + progress)
 
     def _cpu_s(self, pids: list[int]) -> float:
-        """CPU seconds since the start, never less than before, although children end."""
+        """CPU seconds since the message "start"; the largest reading counts, as children end."""
         seconds = self.cpu.read(processes.cpu_seconds(pids)) - self.cpu_from
         self.max_cpu_s = max(self.max_cpu_s, seconds)
         return self.max_cpu_s
 
-    def _verdict(self, code: int | None) -> RunOutcome:
+    def _last_outcome(self, code: int | None) -> RunOutcome:
         """The outcome of the last run that began; results of earlier runs stay in `results`."""
         if len(self.results) == self.n_runs:
             result = self.results.pop()

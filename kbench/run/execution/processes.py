@@ -1,6 +1,7 @@
 """Memory and CPU time of a tree of processes, read so cheaply that it can be done every 50 ms.
 
-On Linux the values come from /proc, elsewhere from psutil, which has resident memory instead.
+On Linux the values come from /proc, elsewhere from psutil, which has only resident memory: it also
+counts pages of mapped files.
 """
 
 import contextlib
@@ -83,9 +84,10 @@ def cpu_seconds(pids: Iterable[int]) -> float:
         for pid in pids:
             try:
                 with open(f"/proc/{pid}/stat") as file:
-                    fields = file.read().rpartition(")")[2].split()
+                    fields = file.read().rpartition(")")[2].split()  # after the command's name
             except OSError:
                 continue
+            # utime, stime, cutime and cstime
             total += sum(int(value) for value in fields[11:15]) / tick
         return total
     return _sum(pids, lambda process: sum(process.cpu_times()[:2]))
@@ -150,7 +152,7 @@ class PeakMemory:
             ctypes.CDLL(None).malloc_trim(0)
         self.exact = False
         with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")
+            Path("/proc/self/clear_refs").write_text("5")  # 5 resets the peak, VmHWM
             self.exact = True
         self._before = self._now("VmRSS") if self.exact else self._highest()
         self.bytes = 0
@@ -168,5 +170,5 @@ class PeakMemory:
     def _highest() -> int:
         import resource
 
-        unit = 1 if sys.platform == "darwin" else 1024
+        unit = 1 if sys.platform == "darwin" else 1024  # bytes per unit of ru_maxrss
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

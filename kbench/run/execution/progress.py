@@ -17,7 +17,7 @@ TICK_S = 1.0
 # Numbers of a fit in progress on the live line, which has little space. Set by hand.
 _NUMBERS = 3
 # Progress values that best predict when a fit will end, and are shown before all others.
-_TELLING = ("violation", "objective", "residual", "loss", "samples", "passes", "blocks", "trees")
+_PRIORITY = ("violation", "objective", "residual", "loss", "samples", "passes", "blocks", "trees")
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Running:
     def __str__(self) -> str:
         phase = MESSAGE if self.state.compiling else f"{self.state.phase} {self.seconds:.0f} s"
         progress = self.state.progress
-        names = [name for name in _TELLING if name in progress]
-        names += [name for name in progress if name not in _TELLING]
+        names = [name for name in _PRIORITY if name in progress]
+        names += [name for name in progress if name not in _PRIORITY]
         numbers = [self._number(name) for name in names[:_NUMBERS]]
         return ", ".join([f"{self.label}: {phase}", *numbers])
 

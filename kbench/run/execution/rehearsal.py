@@ -29,7 +29,7 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
     A worker that is killed is started once more. If it is killed again, the runs go on, and their
     rows have the errors.
 
-    Returns the argument of `Plan.without_repeats`.
+    Returns the parameters without effect, as `Plan.without_repeats` takes them.
 
     Raises ConfigError: a class refuses a parameter or its value, or a score cannot be added.
     Raises ModelError: models of scikit-learn should be stored, but skops is not installed.
@@ -119,11 +119,14 @@ def _rehearse(tasks: list[Task], send: Send) -> None:
     send({"event": "start"})
     began, messages = time.monotonic(), []
     for task in tasks:
+        # The second half of the time is left to the last fit, because a worker that is killed at
+        # its limit returns no lines.
         if time.monotonic() - began > _REHEARSED_S / 2:
             break
         data = open_prepared(task.prepared, task.holdout)
         has_few_rows = data.n_train <= WARMUP_ROWS
-        # Errors that depend on the number of rows have different texts for two numbers.
+        # An error is reported only if its text is the same for two numbers of rows, because other
+        # errors may not occur on all rows.
         sizes = [data.n_train] if has_few_rows else [WARMUP_ROWS // 2, WARMUP_ROWS]
         texts = set()
         for n in sizes:

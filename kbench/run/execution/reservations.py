@@ -44,4 +44,4 @@ class Reservations:
 
     @staticmethod
     def _offset(key: str) -> int:
-        return int(key[:15], 16)
+        return int(key[:15], 16)  # 60 bits, because the offset in a file is a signed int64

@@ -302,26 +302,26 @@ class Runner:
         now = time.monotonic()
         self._progress.running(
             [
-                Running(run.label, job.state, now - work.since, run.params.get("tol"))
-                for job, work in self._jobs.items()
-                for run in work.runs[:1]
+                Running(run.label, job.state, now - in_progress.since, run.params.get("tol"))
+                for job, in_progress in self._jobs.items()
+                for run in in_progress.runs[:1]
             ]
         )
 
-    def _finish(self, work: _InProgress, outcome: RunOutcome) -> tuple[int, list[Run]]:
+    def _finish(self, ended: _InProgress, outcome: RunOutcome) -> tuple[int, list[Run]]:
         """Write the rows of a worker that ended; returns its slot and the runs it did not begin."""
         if outcome.status == REFUSED:
             if self.summary.stopped_by is None:
                 self._refused = outcome.message
-            for run in work.runs:
+            for run in ended.runs:
                 self._reservations.give_back(run.key)
-            return work.slot, []
-        for run, result in zip(work.runs, outcome.all, strict=False):
-            self._write(run, result, work.started_at)
-        not_begun = work.runs[len(outcome.all) :]
+            return ended.slot, []
+        for run, result in zip(ended.runs, outcome.all, strict=False):
+            self._write(run, result, ended.started_at)
+        not_begun = ended.runs[len(outcome.all) :]
         for run in not_begun:
             self._reservations.give_back(run.key)
-        return work.slot, not_begun
+        return ended.slot, not_begun
 
     def _write(self, run: Run, outcome: RunOutcome, started: datetime) -> None:
         if outcome.provenance is not None:
@@ -374,6 +374,7 @@ class Runner:
             "dirty": origin.dirty,
             "source_sha256": source_sha256(run.estimator),
             "started_at": outcome.began or started,
+            # Characters; the file of `write_log` has more of the output. Set by hand.
             "log": outcome.log[-2000:] or None,
         }
 

@@ -69,7 +69,9 @@ class Sandbox:
             process = self._context.Process(target=guard, args=arguments)
             try:
                 self.prepare()
-                with deferred():  # a guard that gets half of its arguments prints a traceback
+                # A signal here would leave a guard with half of its arguments, which it prints a
+                # traceback about.
+                with deferred():
                     process.start()
                 break
             except (OSError, EOFError) as error:

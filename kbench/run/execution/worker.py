@@ -58,11 +58,11 @@ def work(task: Task, send: Send) -> None:
     live = Live(send)
     shared = SharedState()
     for step in task.steps():
-        if not _attempt(step, live, shared):
+        if not _do_run(step, live, shared):
             shared = SharedState()
 
 
-def _attempt(task: Task, live: "Live", shared: SharedState) -> bool:
+def _do_run(task: Task, live: "Live", shared: SharedState) -> bool:
     """Do one run and send its result; returns whether it ended well."""
     try:
         set_threads(task.run.threads, task.cpus)
@@ -87,8 +87,8 @@ def _attempt(task: Task, live: "Live", shared: SharedState) -> bool:
 class Live:
     """Messages of a run in progress to its guard.
 
-    The messages have the CPU seconds of the fit if the guard cannot count the seconds, because the
-    fit has a trace, which may pause, or has ended.
+    The guard cannot count the CPU seconds of a fit that has ended, or that has a trace, which may
+    pause. Messages then have these seconds.
     """
 
     def __init__(self, send: Send) -> None:
@@ -310,6 +310,7 @@ def _load_pages(X: Any) -> None:
     """Bring every page of a memory-mapped array into RAM, outside the clock of the fit."""
     for array in chunked.arrays_of(X):
         if array.size:
+            # One value of every 4096 bytes, the smallest page of x86 and ARM.
             array.reshape(-1)[:: max(1, 4096 // array.itemsize)].max()
 
 
@@ -385,8 +386,8 @@ class _Warned:
     def note(self) -> str | None:
         """The warnings as a text for the row's message; None without warnings."""
         n = len(self.texts) - _SHOWN_WARNINGS
-        parts = self.texts[:_SHOWN_WARNINGS] + ([f"and {n} more warnings"] if n > 0 else [])
-        return "; ".join(parts) or None
+        shown = self.texts[:_SHOWN_WARNINGS] + ([f"and {n} more warnings"] if n > 0 else [])
+        return "; ".join(shown) or None
 
 
 @contextlib.contextmanager

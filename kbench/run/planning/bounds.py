@@ -104,9 +104,9 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
         if applies and isinstance(value, int) and largest is not None and value > largest:
             yield f"method.{name} is {value}, should be at most {bound}"
     lengths = [
-        ("monotonic_cst", True, d, "one a feature"),
-        ("gamma", of_kbench, d, "one a feature"),
-        ("alpha", True, sizes.targets, "one a target"),
+        ("monotonic_cst", True, d, "one per feature"),
+        ("gamma", of_kbench, d, "one per feature"),
+        ("alpha", True, sizes.targets, "one per target"),
     ]
     for name, applies, length, unit in lengths:
         values = params.get(name)
@@ -119,8 +119,8 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
     numbers = [index for index in columns if isinstance(index, int)] if _is_list(columns, 1) else []
     if d is not None and numbers and max(numbers) >= d:
         yield (
-            f"method.categorical_features has {max(numbers)}, should have places of the {d} "
-            "features, from 0"
+            f"method.categorical_features has {max(numbers)}, should have indices of "
+            f"features, 0 to {d - 1}"
         )
     weights = params.get("class_weight")
     if isinstance(weights, Mapping) and classes:
@@ -131,7 +131,8 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
                 f"method.class_weight has {unknown[0]!r}, should have classes of the training rows "
                 f"as the method sees them: {', '.join(map(str, classes))}"
             )
-    # Only kbench's nu-SVC takes class weights into account here.
+    # Class weights do not change the bound of scikit-learn's nu-SVC. They change the bound of
+    # kbench's, which its fit checks.
     if type(base).__name__ in ("NuSVC", "KernelNuSVC") and not (of_kbench and weights is not None):
         for a, b in combinations(classes, 2):
             largest_nu = 2 * min(classes[a], classes[b]) / (classes[a] + classes[b])

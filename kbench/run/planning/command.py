@@ -32,8 +32,10 @@ class Command:
     """The command line that reproduces a run, also after defaults of the method have changed.
 
     The command contains every parameter of the run, with the values of its preset, every limit that
-    is part of the key, and all other keys that differ from the files. It has no tuned file, as its
-    parameters may change. config, bare : The composed config with and without the command's values.
+    is part of the key, and all other keys that differ from the files. It names no tuned file,
+    because such a file may change.
+
+    config, bare : The composed config with and without the command's values.
     """
 
     def __init__(self, config: dict[str, Any], bare: dict[str, Any]) -> None:

@@ -76,15 +76,16 @@ class _Similar:
     """Timings of rows by their relation to a run: equal settings, data or size."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], environment: str | None) -> None:
-        self._found: defaultdict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
+        # (of this machine, relation, *what is equal) -> (seconds before, seconds of work) of rows
+        self._timings: defaultdict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
         self._sizes: dict[str, int] = {}  # data set -> training rows
         self._of_method: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
         for row in rows:
             method, dataset = row["method"], row["dataset"]
             is_local = environment in (None, row["environment"])
-            parts = [sum(row[name] or 0.0 for name in names) for names in (_BEFORE, _WORK)]
+            before, work = (sum(row[c] or 0.0 for c in columns) for columns in (_BEFORE, _WORK))
             for key in ((_SAME, method, dataset, row["params"]), (_DATA, method, dataset)):
-                self._found[is_local, *key].append((parts[0], parts[1]))
+                self._timings[is_local, *key].append((before, work))
             self._of_method[method, is_local].add(dataset)
             if row["n_train"]:
                 self._sizes[dataset] = row["n_train"]
@@ -94,7 +95,7 @@ class _Similar:
         exact = (_SAME, run.method, run.dataset, canonical(run.params))
         for key in (exact, (_DATA, run.method, run.dataset)):
             for is_local in (True, False):
-                if timings := self._found.get((is_local, *key)):
+                if timings := self._timings.get((is_local, *key)):
                     return self._median(timings, run), key[0], is_local
         for is_local in (True, False):
             if timings := self._of_similar_size(run, is_local):
@@ -109,7 +110,9 @@ class _Similar:
             for dataset in self._of_method[run.method, is_local]
             if n and n / _SIMILAR <= self._sizes.get(dataset, 0) <= n * _SIMILAR
         ]
-        return [row for name in datasets for row in self._found[is_local, _DATA, run.method, name]]
+        return [
+            row for name in datasets for row in self._timings[is_local, _DATA, run.method, name]
+        ]
 
     @staticmethod
     def _median(timings: list[tuple[float, float]], run: Run) -> float:

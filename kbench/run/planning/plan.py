@@ -70,11 +70,11 @@ class Plan:
     # once for all splits.
     completed: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def drop(self, what: str, reason: str) -> None:
+    def drop(self, name: str, reason: str) -> None:
         """Record that a method, or a key of the grid, is left out."""
-        subjects = self.left_out.setdefault(reason, [])
-        if what not in subjects:
-            subjects.append(what)
+        names = self.left_out.setdefault(reason, [])
+        if name not in names:
+            names.append(name)
 
     def without_repeats(self, idle: Idle) -> None:
         """Keep the first of the runs that differ only in parameters that change nothing."""
@@ -103,7 +103,7 @@ class Plan:
     @property
     def dropped(self) -> list[str]:
         """A line for each reason, which names the methods or keys that are left out."""
-        return [f"{', '.join(what)}: {reason}" for reason, what in self.left_out.items()]
+        return [f"{', '.join(names)}: {reason}" for reason, names in self.left_out.items()]
 
 
 def make_plan(
@@ -159,11 +159,11 @@ def make_plan(
                     "dataset.split.test_fraction=0.2"
                 )
             requested = _requested_config(config["dataset"], words)
-            divisions = splits(requested, [key_of(word) for word in words])
-            if len(divisions) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
+            all_splits = splits(requested, [key_of(word) for word in words])
+            if len(all_splits) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
                 raise ConfigError(
-                    f"dataset.split asks for {len(divisions)} splits, parameters are chosen on the "
-                    "training rows of one: leave dataset.split.repeats and folds out"
+                    f"dataset.split asks for {len(all_splits)} splits, parameters are chosen on "
+                    "the training rows of one: leave dataset.split.repeats and folds out"
                 )
             key_values = [word.split("=", 1) for word in words if "=" in word]
             config_files = [*key_values, ["method", method], ["dataset", dataset]]
@@ -183,10 +183,10 @@ def make_plan(
                 bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
             file = MethodFile.of(config["method"], method)
             runs: list[Run] = []
-            for division in divisions:
-                split_words = [f"dataset.split.{k}={hydra_value(v)}" for k, v in division.items()]
+            for one_split in all_splits:
+                split_words = [f"dataset.split.{k}={hydra_value(v)}" for k, v in one_split.items()]
                 split_config = copy.deepcopy(config)
-                split_config["dataset"]["split"] |= division
+                split_config["dataset"]["split"] |= one_split
                 run_words = [*words, *split_words]
                 runs += _expand(
                     plan, file, split_config, bare, run_words, request, recipe, tuned, obtain=obtain

@@ -317,6 +317,7 @@ def _calibrate(estimator: Any, calibration: Any) -> Any:
         raise ConfigError(
             f"method.calibration={calibration}, but {type(estimator).__name__} is not a classifier"
         )
+    # Five folds are scikit-learn's default.
     return CalibratedClassifierCV(estimator, method=calibration, cv=5, ensemble=False)
 
 
@@ -342,8 +343,9 @@ def _check_kind(estimator: Any, task: str) -> None:
     from sklearn.base import is_classifier, is_regressor
 
     kinds = [is_classifier(estimator), is_regressor(estimator)]
-    of_task = {"regression": [True, False], "binary": [False, True], "multiclass": [False, True]}
-    if kinds == of_task.get(task):
+    # Task -> the kind that is wrong; an estimator that declares no kind is not refused.
+    wrong = {"regression": [True, False], "binary": [False, True], "multiclass": [False, True]}
+    if kinds == wrong.get(task):
         kind = "classifier" if kinds[0] else "regressor"
         raise ConfigError(
             f"{type(estimator).__name__} is a {kind}, which is not for the task {task}; meta.tasks "

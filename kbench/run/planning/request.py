@@ -186,12 +186,12 @@ class Pair:
     method: str
     dataset: str
     overrides: list[str]  # overrides of keys of the data set
-    place: int  # index of the method in the experiment's list
+    method_index: int  # in the experiment's list
 
     def grid_in(self, recipe: Mapping[str, Any]) -> dict[str, list[Any]]:
         """The pair's grid in a composed plan, in which `${use:...}` has the data set's values."""
         entries = recipe.get("methods")
-        params = _entry("method", entries[self.place])[1] if entries else {}
+        params = _entry("method", entries[self.method_index])[1] if entries else {}
         return {k: v if isinstance(v, list) else [v] for k, v in params.items()}
 
 

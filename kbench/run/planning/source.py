@@ -48,9 +48,10 @@ def source_sha256(target: str) -> str | None:
 
 
 def modules_of(names: set[tuple[str, str]]) -> set[str]:
-    """The modules of (module, name) pairs, and those of their packages or kbench that they import.
+    """The modules of (module, name) pairs, and the modules that these import, directly or not.
 
-    `name` is empty for a module itself.
+    Only modules of kbench and of the pairs' top-level packages count. `name` is empty for a module
+    itself.
     """
     roots = {"kbench", *(module.partition(".")[0] for module, _ in names)}
     modules: set[str] = set()

@@ -45,7 +45,10 @@ class Run:
 
     @property
     def path_id(self) -> str | None:
-        """A text that is equal for runs that differ only along the path; None without a path."""
+        """A text that is equal for runs that differ only along the path; None without a path.
+
+        None also with `calibration` or `metric`, whose wrappers have no warm start.
+        """
         if not self.path or {"calibration", "metric"} & set(self.params):
             return None
         other_params = {key: value for key, value in self.params.items() if key not in self.path}
@@ -68,7 +71,7 @@ class Task:
     metrics: tuple[str, ...] = ()  # additional scores
     cpus: tuple[int, ...] | None = None  # CPUs to which the worker is bound
     model: str | None = None  # file for the fitted model
-    scheduler: str | None = None  # address of a Dask cluster that trains the parts of the model
+    scheduler: str | None = None  # address of the Dask scheduler that joblib uses in the fit
     # The `params` of each run of a regularisation path, or empty. One estimator is fitted with each
     # of them in turn and with `warm_start`.
     path: tuple[Mapping[str, Any], ...] = ()

@@ -68,7 +68,7 @@ class Predicted:
         if isinstance(quantile, bool) or not isinstance(quantile, Real):
             raise AbsentError(
                 f"{type(self.estimator).__name__} predicts no single quantile; pinball_loss_0.9 "
-                "scores any method as one of the 0.9-quantile"
+                "scores any method as a prediction of the 0.9-quantile"
             )
         return float(quantile)
 
@@ -244,7 +244,7 @@ def _wrong_task(task: str) -> str:
 
 
 def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None], list[str]]:
-    """The added scores of a run by name, None for an absent one, and the reasons for these."""
+    """The added scores of a run by name, None for an absent one, and a line for each reason."""
     values: dict[str, float | None] = {}
     reasons: dict[str, list[str]] = {}
     quantile = QUANTILE if p.task == "regression" else ()

@@ -48,7 +48,7 @@ def read_parquet_files(
     A merge writes rows to a new file before it deletes the old files. Names are therefore listed
     again after reading, until there is no new name. No row is missed, but a row may occur twice.
 
-    columns : Names of columns; a file may lack some. wanted : Whether a file of a name is read.
+    columns : Names of columns; a file may lack some. wanted : Whether the file of a name is read.
     """
     files: list[ParquetFile] = []
     skipped: list[str] = []

@@ -48,6 +48,7 @@ TRIALS = "_tune"
 COLUMNS = "0-columns/columns.parquet"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
+# Columns of an attempt that decide whether its run is done again, and others that name the attempt.
 _OUTCOME = ["status", "message", "source_sha256", "model", "tag", "scores"]
 _ATTEMPT = ["attempt", *_OUTCOME, "started_at"]
 _KEYED_ATTEMPT = [*rows.RUN, *_ATTEMPT]
@@ -317,14 +318,14 @@ class ResultsFolder:
         import pyarrow as pa
 
         table = self._read_rows(self.path)
-        parts = [table.append_column("origin", pa.array(["own"] * len(table), pa.string()))]
+        tables = [table.append_column("origin", pa.array(["own"] * len(table), pa.string()))]
         if reference:
             warnings = self.warnings
             shipped = self._read_rows(self._reference)
             self.warnings = warnings + self.warnings
             origin = pa.array(["reference"] * len(shipped), pa.string())
-            parts.insert(0, shipped.append_column("origin", origin))
-        return rows.newest(pa.concat_tables(parts))
+            tables.insert(0, shipped.append_column("origin", origin))
+        return rows.newest(pa.concat_tables(tables))
 
     def _read_rows(self, folder: Path, columns: Sequence[str] | None = None) -> "pa.Table":
         """Every row of the files in `folder`, including rows that a newer one replaces."""

@@ -6,8 +6,8 @@
         another row has the number                           ->  the row gets the next free number
 
 Environments, curves, logs and models are copied before the rows, which are written in one step. A
-killed command therefore leaves no row without its parts; given again, it does the rest. The other
-folder is not changed. Its files are not trusted: names of new files are made of checked keys.
+killed command therefore leaves no row without its parts; the same command copies the rest. The
+other folder is not changed. Its files are not trusted: names of new files are made of checked keys.
 """
 
 import re
@@ -59,7 +59,7 @@ class Gathered:
 def gather(folder: Path, source: Path) -> list[Gathered]:
     """Copy the rows of `source`, and the rows of its trials, into `folder`.
 
-    Memory for all rows of both; O(rows log rows) time.
+    Takes memory for all rows of both, and O(rows log rows) time.
 
     Raises ConfigError: `source` is not a folder, or is `folder`.
     Raises KbenchError: the folder cannot be written.
@@ -114,8 +114,8 @@ def _gather(folder: Path, source: Path) -> Gathered:
         key, machine, threads = run
         copied = folder / "_curves" / file_name(key, machine, threads, attempt)
         _copy(source / "_curves" / file_name(key, machine, threads, row["attempt"]), copied)
-        for part in (f"_logs/{row['key']}.txt", f"{MODELS}/{row['key']}.npz"):
-            _copy(source / part, folder / part)
+        for name in (f"_logs/{row['key']}.txt", f"{MODELS}/{row['key']}.npz"):
+            _copy(source / name, folder / name)
     report.brought = len(selected)
     _describe(report, folder, source)
     if selected:

@@ -54,7 +54,7 @@ class MergeReport:
 def merge(folder: Path) -> MergeReport:
     """Compact the rows of `folder` into one file; sweeps and other merges may run at the same time.
 
-    Memory for all rows; O(rows log rows) time.
+    Takes memory for all rows, and O(rows log rows) time.
 
     Raises KbenchError: the folder cannot be written, or a merged file cannot be removed.
     """
@@ -148,7 +148,11 @@ def _delete_if_unchanged(source: ParquetFile) -> None:
 
 @contextlib.contextmanager
 def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Lock a folder against other changes of many rows; OSError if it is locked and not `wait`."""
+    """Lock a folder against other changes of many rows.
+
+    Raises OSError: the folder is locked, and `wait` is false.
+    Raises KbenchError: the folder cannot be written.
+    """
     try:
         file = (folder / ".merge.lock").open("a")
     except OSError as exc:

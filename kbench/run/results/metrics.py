@@ -201,15 +201,15 @@ def rank_outliers(estimator: Any, X: Any, y_true: Array) -> dict[str, float | No
 # Names of the curves of `reliability`.
 RELIABILITY, RELIABILITY_ROWS, RELIABILITY_X = "accuracy", "rows", "confidence"
 # Number of bins of the predicted class's probability, as in Guo et al. (2017).
-_GROUPS = 15
+_N_BINS = 15
 
 
 def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dict[str, Any]]:
     """The two curves of a reliability diagram of probabilities : (n, n_classes).
 
-    The rows are divided by the probability of the predicted class into 15 groups of equal width.
-    The abscissa of a group is its mean probability; the curves are its fraction of right
-    predictions and its fraction of all rows. Groups without rows are left out. Returns no curves if
+    The rows are divided by the probability of the predicted class into 15 bins of equal width. The
+    abscissa of a bin is its mean probability; the curves are its fraction of right predictions and
+    its fraction of all rows. Bins without rows are left out. Returns no curves if
     probabilities are not finite or have another shape.
     """
     P = np.asarray(probabilities, np.float64)
@@ -217,12 +217,12 @@ def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dic
         return []
     confidence = P.max(axis=1)
     hits = classes[P.argmax(axis=1)] == y_true
-    group = np.minimum((confidence * _GROUPS).astype(np.intp), _GROUPS - 1)
-    n = np.bincount(group, minlength=_GROUPS)
+    bins = np.minimum((confidence * _N_BINS).astype(np.intp), _N_BINS - 1)
+    n = np.bincount(bins, minlength=_N_BINS)
     nonempty = n > 0
-    x = (np.bincount(group, confidence, _GROUPS)[nonempty] / n[nonempty]).tolist()
-    accuracy = np.bincount(group, hits, _GROUPS)[nonempty] / n[nonempty]
-    fractions = {RELIABILITY: accuracy, RELIABILITY_ROWS: n[nonempty] / len(group)}
+    x = (np.bincount(bins, confidence, _N_BINS)[nonempty] / n[nonempty]).tolist()
+    accuracy = np.bincount(bins, hits, _N_BINS)[nonempty] / n[nonempty]
+    fractions = {RELIABILITY: accuracy, RELIABILITY_ROWS: n[nonempty] / len(bins)}
     return [
         {"curve": name, "x_name": RELIABILITY_X, "x": x, "value": values.tolist()}
         for name, values in fractions.items()

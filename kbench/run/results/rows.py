@@ -2,7 +2,7 @@
 
 A row is a flat mapping from column to value. Every attempt gets a row, also a failed one. A value
 that was not measured is null, never 0. Files of older schema versions stay readable: columns that
-such files lack are null. Of files of newer versions, unknown columns are ignored.
+such files lack are null. Unknown columns in files of newer versions are ignored.
 
 Functions import pyarrow, so that the command line starts without it.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Version of the columns. Raise it when a column is added or changes its meaning.
 SCHEMA_VERSION = 10
 
-# Begin of the message of a run with status ok whose model could not be stored.
+# Beginning of the message of a run with status ok whose model could not be stored.
 NOT_KEPT = "the model was not kept"
 
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
@@ -265,7 +265,7 @@ def _check_values(table: "pa.Table") -> None:
     """Refuse values that no row of kbench has, because readers of rows do not check values."""
     for name in _NEVER_NULL:
         if name in table.column_names and table[name].null_count:
-            raise ForeignFileError(f"no rows of kbench (no value of {name!r} in some)")
+            raise ForeignFileError(f"no rows of kbench (no value of {name!r} in some rows)")
     if "params" not in table.column_names:
         return
     for text in table["params"].unique().to_pylist():

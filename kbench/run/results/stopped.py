@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.settings import Limits
 
-# Begin of the message of a run that was stopped at its limit of wall seconds.
+# Beginning of the message of a run that was stopped at its limit of wall seconds.
 TIMED_OUT = "not done within limits.wall_s="
 
 _NUMBER = r"=([0-9.]+(?:e[+-]?[0-9]+)?)"

@@ -254,7 +254,7 @@ def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
     prepared = on_node.prepared_here(elsewhere, sandbox)
     assert prepared.is_relative_to(tmp_path / "other")
     other = replace(elsewhere, run=replace(run, data_sha256="0000"))
-    with pytest.raises(on_node.DataError, match=r"digits is another one on .* should be 0000"):
+    with pytest.raises(on_node.DataError, match=r"digits differs on .* should be 0000"):
         on_node.prepared_here(other, sandbox)
     kept = tmp_path / "results" / "_models" / "model.npz"
     lent = replace(elsewhere, model=str(kept))

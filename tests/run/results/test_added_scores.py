@@ -179,7 +179,8 @@ def test_a_regressor_without_a_single_quantile_has_no_such_columns(model):
     p = Predicted("regression", model, None, np.zeros(3), np.zeros(3))
     assert of_quantile(p) == {}
     assert measured(["coverage_error"], p)[1][0].endswith(
-        "predicts no single quantile; pinball_loss_0.9 scores any method as one of the 0.9-quantile"
+        "predicts no single quantile; "
+        "pinball_loss_0.9 scores any method as a prediction of the 0.9-quantile"
     )
 
 

@@ -354,7 +354,7 @@ def test_rows_without_what_identifies_them_are_skipped(tmp_path, name):
     pq.write_table(good.append_column(name, good[name]), tmp_path / "twice.parquet")
     assert len(folder.read()) == 1
     assert sorted(line.partition(": ")[2] for line in folder.warnings) == [
-        f"skipped, no rows of kbench (no value of {name!r} in some)",
+        f"skipped, no rows of kbench (no value of {name!r} in some rows)",
         f"skipped, no rows of kbench (two columns {name!r})",
     ]
     assert folder.merge().files == 1

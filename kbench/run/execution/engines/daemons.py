@@ -31,13 +31,14 @@ class _Daemons:
     same time. `_ask` may raise any exception if the scheduler does not answer.
     """
 
+    # Short, because most calls of `reports` send no request. Set by hand.
     poll_s = 0.02
-    patience_s = 30.0
+    patience_s = 30.0  # guard: above `_ANSWER_S`, for which one request may wait
     keeps_runs = False
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._n_places = settings.parallel.jobs
+        self._n_slots = settings.parallel.jobs
         self._seen = self._polled = time.monotonic()
 
     def _ask(self) -> int:
@@ -49,12 +50,12 @@ class _Daemons:
             return
         silent = ""
         try:
-            self._n_places = self._ask()
+            self._n_slots = self._ask()
         except Exception as error:  # libraries raise exceptions of many classes
-            self._n_places = 0
+            self._n_slots = 0
             silent = f", and its scheduler does not answer ({type(error).__name__})"
         self._polled = time.monotonic()
-        if self._n_places:
+        if self._n_slots:
             self._seen = self._polled
         elif self._polled - self._seen >= _LOST_S:
             raise ClusterLostError(
@@ -62,7 +63,7 @@ class _Daemons:
             )
 
     def at_once(self) -> int:
-        return max(1, min(self._n_places, self._settings.parallel.jobs))
+        return max(1, min(self._n_slots, self._settings.parallel.jobs))
 
     def waits_for(self) -> str | None:
         return None  # the runner itself warns if no worker begins a run
@@ -94,12 +95,13 @@ class Dask(_Daemons):
     def __init__(self, settings: Settings, _: Say) -> None:
         super().__init__(settings)
         dask, distributed = require_package("dask", "dask"), require_package("distributed", "dask")
-        self._left = contextlib.ExitStack()
+        self._on_close = contextlib.ExitStack()
         # The runner starts a lost run again, so the scheduler must not do so.
         with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-            address = self._left.enter_context(scheduler_of(settings))
+            address = self._on_close.enter_context(scheduler_of(settings))
+        # Guard: 15 s for the connection.
         client = distributed.Client(address, set_as_default=False, timeout="15s")
-        self._client = self._left.enter_context(client)
+        self._client = self._on_close.enter_context(client)
         self._sweep = f"kbench-{uuid.uuid4().hex}"
         self._begun: deque[int] = deque()
         self._client.subscribe_topic(self._sweep, lambda event: self._begun.append(event[1]))
@@ -149,7 +151,7 @@ class Dask(_Daemons):
             self._client.cancel(list(self._futures.values()))
 
     def close(self) -> None:
-        self._left.close()
+        self._on_close.close()
 
 
 def _run_in_dask(sweep: str, number: int, call: Call) -> RunOutcome:

@@ -111,14 +111,14 @@ def _run(call: Call, sandbox: Sandbox, stopped: Callable[[], bool]) -> RunOutcom
 
 def _send_along(outcome: RunOutcome, model_file: Path, call: Call) -> None:
     """Add a small model to the outcome; for a larger one, add a message that it is not kept."""
-    megabytes = model_file.stat().st_size / 2**20
-    if megabytes <= call.model_mb:
+    model_mib = model_file.stat().st_size / 2**20
+    if model_mib <= call.model_mb:
         outcome.model = model_file.read_bytes()
         return
     outcome.result["row"].pop("model")
     outcome.message = (
         f"{NOT_KEPT}: {platform.node()} does not share the runner's folder "
-        f"{Path(str(call.task.model)).parents[1]}, and the model of {megabytes:.3g} MiB is larger "
+        f"{Path(str(call.task.model)).parents[1]}, and the model of {model_mib:.3g} MiB is larger "
         f"than parallel.model_mb={call.model_mb:g}"
     )
 
@@ -133,7 +133,7 @@ def prepared_here(task: Task, sandbox: Sandbox) -> Path:
     prepared = prepare_in_child(config, folders, memory_mb, sandbox, download=task.download)
     if (sha256 := fingerprint(config, folders)) != task.run.data_sha256:
         raise DataError(
-            f"data set {task.run.dataset} is another one on {platform.node()}: checksum "
+            f"data set {task.run.dataset} differs on {platform.node()}: checksum "
             f"{sha256}, should be {task.run.data_sha256} as on the machine that runs kbench"
         )
     return prepared

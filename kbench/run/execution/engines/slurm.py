@@ -45,12 +45,14 @@ _ANSWER_S = 60.0
 # Guard: jobs in succession that ended without beginning a run, after which submission stops.
 _USELESS_JOBS = 2
 
-# Refusals until other jobs end, and refusals that pass by themselves.
+# Messages of `sbatch`: refusals until other jobs end, and refusals that pass by themselves.
 _LIMIT = re.compile(r"Max\w*(Submit|Job)|submit limit|temporarily|maximum number of jobs", re.I)
 _BUSY = re.compile(r"contact slurm|timed out|try again|not available|unavailable", re.I)
+# Lines of a job's log about its end.
 _OUT_OF_MEMORY = re.compile(r"exceeded.*memory limit|oom.kill|out of memory", re.I)
 _TIME_OUT = re.compile(r"DUE TO TIME LIMIT|User defined signal 2", re.I)
 _CANCELLED = re.compile(r"CANCELLED AT \S+ \*\*\*")
+# SLURM's states of jobs that have begun, and of jobs that have not.
 _RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
 _PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 
@@ -65,7 +67,7 @@ class _Job:
     reason: str = ""  # why the job waits
     node: str = "a node that is not known"
     beat: float = 0.0  # time stamp of the last heartbeat
-    heard: float = field(default_factory=time.monotonic)  # of the last sign of life
+    heard: float = field(default_factory=time.monotonic)  # time of the last sign of life
     ended_at: float | None = None
 
 
@@ -76,8 +78,8 @@ class Slurm:
     `cluster` is slurm, local (processes of this machine) or debug (this process).
     """
 
-    poll_s = 0.1
-    patience_s = math.inf
+    poll_s = 0.1  # set by hand
+    patience_s = math.inf  # with `cluster=debug`, `reports` does whole runs
     keeps_runs = True
 
     def __init__(self, settings: Settings, say: Say) -> None:
@@ -88,14 +90,17 @@ class Slurm:
         self._cluster = options.pop("cluster", "slurm")
         self._home = Path(settings.results_dir).absolute() / "_slurm"
         self._numbers: dict[str, int] = {}  # name of a run in the folder -> its number
-        self._second: set[str] = set()  # names of runs that are started once more
+        self._restarted: set[str] = set()  # names of runs that are started once more
         self._jobs: dict[str, _Job] = {}
         self._polled = self._ask_at = 0.0
-        self._useless, self._full = 0, ""
+        self._useless = 0  # jobs in succession that ended without beginning a run
+        self._refusal = ""  # the last answer of `sbatch`, if it was a refusal
         self._not_begun: list[int] = []  # runs that no job had taken when the user stopped them
-        self._taken = False  # whether SLURM has ever taken a job of this sweep
+        self._has_accepted = False  # whether SLURM has ever taken a job of this sweep
+        # Names of runs that a runner which was killed has submitted and that have begun or ended.
         self._taken_over: set[str] = set()
         self._take_over()
+        # SLURM warns 90 s before the limit, or after three quarters of it. Set by hand.
         signal_s = float(options.pop("slurm_signal_delay_s", min(90, 15 * options["timeout_min"])))
         limits = settings.limits
         self._terms = Terms(
@@ -118,7 +123,7 @@ class Slurm:
         identity = (task.run.key, task.path, task.prepared, task.model, task.metrics, call.limits)
         name = hashlib.sha256(repr(identity).encode()).hexdigest()[:24]
         if name in self._numbers:
-            self._second.add(name)
+            self._restarted.add(name)
         self._numbers[name] = number
         if name not in self._taken_over:
             put(self._sweep / "todo" / name, call)
@@ -148,7 +153,7 @@ class Slurm:
 
     def waits_for(self) -> str | None:
         if not self._jobs:
-            return f"SLURM, which takes no job: {self._full or 'sbatch has not answered'}"
+            return f"SLURM, which takes no job: {self._refusal or 'sbatch has not answered'}"
         jobs = self._jobs.values()
         if any(job.state in _RUNNING for job in jobs):
             return None
@@ -252,6 +257,7 @@ class Slurm:
 
     def _end_of(self, job: _Job) -> EngineReport:
         where = f"job {job.id} on {job.node}"
+        # The last characters of each log have the reason of the end. Set by hand.
         log = "".join(path.read_text(errors="replace")[-20_000:] for path in self._logs(job))
         if job.state in ("TIMEOUT", "DEADLINE") or _TIME_OUT.search(log):
             return EngineReport(Stage.LOST, self._terms.timed_out(where), status="timeout")
@@ -295,22 +301,22 @@ class Slurm:
                 continue
             self._jobs |= {handle.job_id: _Job(handle.job_id, handle) for handle in handles}
             break
-        self._taken |= n > 0
+        self._has_accepted |= n > 0
         if not refusal:
-            self._full = ""
+            self._refusal = ""
             return
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
         limit = bool(_LIMIT.search(refusal))
         if not limit:
-            yield from self._refused(refusal, self._second)
-        if not (limit or self._jobs or (self._taken and _BUSY.search(refusal))):
+            yield from self._refused(refusal, self._restarted)
+        if not (limit or self._jobs or (self._has_accepted and _BUSY.search(refusal))):
             yield from self._refused(refusal)
-        elif not self._full:
+        elif not self._refusal:
             summary = (
                 f"SLURM takes {counted(len(self._jobs), 'job')} at a time, the other runs wait"
             )
             self._say(f"{summary}: {refusal}")
-        self._full = refusal
+        self._refusal = refusal
 
     def _refused(
         self, why: str, which: Container[str] | None = None

@@ -54,6 +54,8 @@ class Terms:
     needed_s: float | None  # seconds that a run may take by its limits; None without limits
     mem_gb: float  # memory limit
 
+    # Messages of a run that a limit ended; `where` names its job and node.
+
     def timed_out(self, where: str) -> str:
         return f"SLURM's time limit, parallel.options.timeout_min={self.timeout_min:g}: {where}"
 
@@ -89,20 +91,22 @@ def do_runs(sweep: Path, terms: Terms) -> None:
 
 
 class _Job:
+    """This job of SLURM; the handlers of its signals end the run in progress."""
+
     def __init__(self, sweep: Path, terms: Terms, job_id: str) -> None:
         self._sweep, self._terms, self._began = sweep, terms, time.monotonic()
-        self._own = sweep / f"job-{job_id}"
+        self._folder = sweep / f"job-{job_id}"
         self._where = f"job {job_id} on {platform.node()}"
         # What SLURM's warning means for the run; None without one, also after SIGTERM alone.
         self._warning: EngineReport | None = None
         self._ended, self._warned = threading.Event(), threading.Event()
 
     def do_runs(self, *, signals: bool) -> None:
-        self._own.mkdir(exist_ok=True)
-        for name in names(self._own):  # runs of this job from before SLURM restarted it
-            (self._own / name).replace(self._sweep / "todo" / name)
+        self._folder.mkdir(exist_ok=True)
+        for name in names(self._folder):  # runs of this job from before SLURM restarted it
+            (self._folder / name).replace(self._sweep / "todo" / name)
         if signals:
-            signal.signal(signal.SIGUSR2, self._near_limit)
+            signal.signal(signal.SIGUSR2, self._on_warning)
             signal.signal(signal.SIGTERM, self._cancelled)
         threading.Thread(target=self._beat, daemon=True).start()
         n_runs, idle_since = 0, time.monotonic()
@@ -111,15 +115,15 @@ class _Job:
                 if not self._may_begin(n_runs):
                     break
                 with contextlib.suppress(FileNotFoundError):  # another job was faster
-                    (self._sweep / "todo" / name).rename(self._own / name)
-                    if (report := self._run(self._own / name)) is None:
+                    (self._sweep / "todo" / name).rename(self._folder / name)
+                    if (report := self._run(self._folder / name)) is None:
                         break
                     put(self._sweep / "done" / name, report)
-                    (self._own / name).unlink()
+                    (self._folder / name).unlink()
                     n_runs, idle_since = n_runs + 1, time.monotonic()
             time.sleep(_POLL_S)
         self._ended.set()
-        (self._own / "alive").unlink(missing_ok=True)
+        (self._folder / "alive").unlink(missing_ok=True)
 
     def _may_begin(self, n_runs: int) -> bool:
         terms, spent_s = self._terms, time.monotonic() - self._began
@@ -150,7 +154,7 @@ class _Job:
             self._warned.wait(_SIGNAL_S)
         by_user = (self._sweep / "stop").exists()
         if (killed or outcome.status == "interrupted") and self._warned.is_set() and not by_user:
-            (self._own / ".failed").touch()
+            (self._folder / ".failed").touch()
             if self._warning is None or self._warning.again:
                 return self._warning
             outcome.status, outcome.message = self._warning.status, self._warning.why
@@ -162,7 +166,7 @@ class _Job:
         over = (self._sweep / "stop").exists() or not (self._sweep / "lock").exists()
         return over or self._warned.is_set()
 
-    def _near_limit(self, *_: Any) -> None:
+    def _on_warning(self, *_: Any) -> None:
         """Handle SLURM's warning before the time limit or before a preemption."""
         terms, spent_s = self._terms, time.monotonic() - self._began
         preempted = spent_s < _EARLY * (60 * terms.timeout_min - terms.signal_s)
@@ -178,6 +182,6 @@ class _Job:
     def _beat(self) -> None:
         while True:
             with contextlib.suppress(OSError):
-                (self._own / "alive").write_text(platform.node())
+                (self._folder / "alive").write_text(platform.node())
             if self._ended.wait(BEAT_S):
                 return

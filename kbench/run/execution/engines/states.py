@@ -32,7 +32,8 @@ from kbench.run.execution.guard import RunOutcome, RunState
 from kbench.settings import Settings
 from kbench.signals import ignore_interrupts
 
-# How often a run is begun before it counts as crashed, as it may end its worker. Set by hand.
+# Number of times that a run is begun before it counts as crashed. A second start saves runs whose
+# machine was lost, and repeats runs that end their worker themselves. Set by hand.
 ATTEMPTS = 2
 # Guard: a run that no machine has begun is refused after this many submissions, because a worker
 # that cannot start loses its runs every time.
