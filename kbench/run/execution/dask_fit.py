@@ -13,8 +13,8 @@ from kbench.errors import DataError
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Proof
 
-# Guard: seconds without any worker after which a fit is given up. A scheduler may replace lost
-# workers before.
+# Guard: seconds without any worker after which a fit is given up. Until then, a scheduler may
+# replace lost workers.
 _LOST_S = 30.0
 # Guard: seconds between two requests for the list of workers.
 _POLL_S = 5.0

@@ -234,7 +234,7 @@ class _Watch:
 
     def __post_init__(self) -> None:
         self.baseline = processes.held_bytes([self.worker])
-        self.data_baseline = data_bytes(self.worker)
+        self.data_baseline = data_bytes(self.worker)  # what RLIMIT_DATA limits
         self.peak = self.children_peak = self.data_peak = 0
         self.wall, self.cpu = _Pausable(), _Pausable()
         self.setup_from = self.wall.read(time.monotonic())
@@ -375,7 +375,7 @@ class _Watch:
         stage = self.state.phase.partition(":")[0]
         reported_s, in_fit = self.fit_cpu_s, stage == "fit"
         seconds = self._cpu_s(pids) if in_fit and reported_s is None else reported_s
-        at_least = in_fit and reported_s is not None
+        at_least = in_fit and reported_s is not None  # the fit went on after its last report
         progress = "" if seconds is None else stopped.where(stage, seconds, at_least=at_least)
         self.ended = RunOutcome("timeout", why + progress)
 

@@ -72,7 +72,7 @@ class Summary:
     @property
     def exit_code(self) -> int:
         if self.stopped_by is not None:
-            return 128 + self.stopped_by
+            return 128 + self.stopped_by  # as a shell reports a process that a signal ended
         return 1 if self.failed or self.absent else 0
 
 
@@ -268,7 +268,7 @@ class Runner:
         if not self._reservations.take(run.key):
             reserved.append([run])
             return False
-        if self.settings.rerun == "none":
+        if self.settings.rerun == "none":  # another runner may have done it meanwhile
             row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
             if row is not None and not _is_repeated(self.settings, row, run):
                 self._count_finished(run, row)

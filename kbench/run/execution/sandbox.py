@@ -69,8 +69,7 @@ class Sandbox:
             process = self._context.Process(target=guard, args=arguments)
             try:
                 self.prepare()
-                # A signal here would leave a guard with half of its arguments, which it prints a
-                # traceback about.
+                # A signal here would cut off the guard's arguments, and it would print a traceback.
                 with deferred():
                     process.start()
                 break

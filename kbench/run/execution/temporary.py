@@ -39,6 +39,7 @@ def runner_folder() -> Path:
     unnamed.rename(folder)
     # multiprocessing then puts the fork server's socket here, and not into /tmp/pymp-*.
     process.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined]
+    # -100 is the priority at which multiprocessing removes its folder, after all else.
     Finalize(None, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=-100)
     return folder
 

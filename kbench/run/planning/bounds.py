@@ -13,6 +13,7 @@ from typing import Any
 from kbench.data import open_prepared
 from kbench.data.configs.dataset import rows_of_split
 
+# Parameters that `refused` checks; `alpha` and `gamma` only if they are lists.
 BOUNDED = (
     *("alpha", "calibration", "categorical_features", "class_weight", "gamma", "max_features"),
     *("monotonic_cst", "n_neighbors", "nu", "pca_components"),
@@ -136,7 +137,7 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
     if type(base).__name__ in ("NuSVC", "KernelNuSVC") and not (of_kbench and weights is not None):
         for a, b in combinations(classes, 2):
             largest_nu = 2 * min(classes[a], classes[b]) / (classes[a] + classes[b])
-            if params["nu"] > largest_nu * (1 + 1e-9):  # rounding
+            if params["nu"] > largest_nu * (1 + 1e-9):  # guard: rounding
                 yield (
                     f"method.nu is {params['nu']}, should be at most {largest_nu:.6g} for the "
                     f"{classes[a]} and {classes[b]} training rows of the classes {a} and {b}"

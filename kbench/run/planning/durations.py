@@ -27,7 +27,7 @@ _SAME = "the same settings"
 _DATA = "the same method and data set"
 _SIZE = "the same method on data of similar size"
 # Seconds of a run that are in no column, such as the start of its worker and its scores: the limit
-# that `scripts/bench_overhead.py` checks.
+# with which `scripts/bench_overhead.py` prints the median.
 _OVERHEAD_S = 0.1
 # Largest ratio of the training rows of data of similar size. Set by hand.
 _SIMILAR = 2.0

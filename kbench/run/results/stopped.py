@@ -24,7 +24,7 @@ _STAGE = re.compile(r" stopped in ([a-z]+) after")
 def where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
     """The end of a stopped run's message; at_least : whether the fit may have taken longer."""
     prefix = "at least " if at_least else ""
-    seconds = math.floor(10 * fit_cpu_s) / 10
+    seconds = math.floor(10 * fit_cpu_s) / 10  # rounded down, as `least_fit_s` is a lower bound
     return f", stopped in {stage} after {prefix}{seconds:g} CPU seconds of fit"
 
 

@@ -97,10 +97,11 @@ class Slurm:
         self._refusal = ""  # the last answer of `sbatch`, if it was a refusal
         self._not_begun: list[int] = []  # runs that no job had taken when the user stopped them
         self._has_accepted = False  # whether SLURM has ever taken a job of this sweep
-        # Names of runs that a runner which was killed has submitted and that have begun or ended.
+        # Names of runs of a killed runner that have begun or ended.
         self._taken_over: set[str] = set()
         self._take_over()
-        # SLURM warns 90 s before the limit, or after three quarters of it. Set by hand.
+        # Seconds from SLURM's warning to the limit: submitit's default of 90, or a quarter of a limit
+        # below 6 minutes. Set by hand.
         signal_s = float(options.pop("slurm_signal_delay_s", min(90, 15 * options["timeout_min"])))
         limits = settings.limits
         self._terms = Terms(
@@ -297,6 +298,7 @@ class Slurm:
                 handles = self._executor.map_array(slurm_job.do_runs, *arguments)
             except RuntimeError as error:  # raised by submitit with the message of sbatch
                 refusal = _message_of_sbatch(error)
+                # After a refusal by a limit half of the jobs are tried, after any other one job.
                 n = n // 2 if _LIMIT.search(refusal) or "array" in refusal else min(n - 1, 1)
                 continue
             self._jobs |= {handle.job_id: _Job(handle.job_id, handle) for handle in handles}
@@ -307,7 +309,7 @@ class Slurm:
             return
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
         limit = bool(_LIMIT.search(refusal))
-        if not limit:
+        if not limit:  # runs that are started once more then end as crashed
             yield from self._refused(refusal, self._restarted)
         if not (limit or self._jobs or (self._has_accepted and _BUSY.search(refusal))):
             yield from self._refused(refusal)
@@ -351,6 +353,7 @@ class Slurm:
             if self._lock < 0:
                 self._lock, self._sweep = lock, folder
                 continue
+            # Of a further sweep only the reports are taken over; its jobs are cancelled.
             self._cancel(folder)
             for name in names(folder / "done"):
                 (folder / "done" / name).replace(self._sweep / "done" / name)

@@ -2,7 +2,7 @@
 
     submitted -> begun -> finished     the row is what the run reported
         |          +----> lost         started once more, or the row says why
-        |          +----> cancelled    by the batch system: the row says by which job
+        |          +----> cancelled    by the batch system: the row names the job
         +------> lost                  submitted again
         +------> refused               no row: the same command starts the run
 
