@@ -146,6 +146,7 @@ class Cluster:
             self._connection.send(order)
 
     def _listen(self, timeout: float) -> None:
+        """Handle messages, waiting `timeout` s at most for the first; give up a silent engine."""
         try:
             while self._connection.poll(timeout):
                 timeout = 0.0

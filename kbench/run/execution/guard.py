@@ -307,6 +307,7 @@ class _Watch:
                         self._read_worker(line)
 
     def _read_worker(self, line: bytes) -> None:
+        """Handle a message of the worker; a malformed message ends the run."""
         try:
             message = json.loads(line)
             event = message["event"]

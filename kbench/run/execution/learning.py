@@ -48,7 +48,7 @@ class LearningCurves:
         self._values: list[list[float]] = []
 
     def observe(self, seconds: float, state: dict[str, Any]) -> None:
-        """Evaluate a state of the fit, if `_RATIO` times the rows of the last one were seen."""
+        """Evaluate a state of the fit after `_RATIO` times the rows of the last evaluation."""
         predict: Callable[[Any], np.ndarray] | None = state.get("predict")
         if predict is None:
             return

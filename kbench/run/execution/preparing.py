@@ -62,6 +62,8 @@ def obtain_in(sandbox: Sandbox) -> Obtain:
 
 
 def _prepare(call: Callable[[], Path], send: Send) -> None:
+    """Prepare a data set in the child, and report its folder, or the class of the error."""
+
     def show(message: Any, *_: Any, **__: Any) -> None:  # without kbench's file and line
         print(f"kbench: {message}", file=sys.stderr)
 

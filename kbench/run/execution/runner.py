@@ -222,6 +222,7 @@ class Runner:
         )
 
     def _loop(self, todo: deque[list[Run]]) -> None:
+        """Do groups of runs, each in a slot, until all are done or the command is stopped."""
         reserved: deque[list[Run]] = deque()  # runs that another runner has reserved
         slots = list(range(self._n_slots))
         last_message_at = time.monotonic()
@@ -324,6 +325,7 @@ class Runner:
         return ended.slot, not_begun
 
     def _write(self, run: Run, outcome: RunOutcome, started: datetime) -> None:
+        """Write the row of a run that has ended, and its model, curves and log."""
         if outcome.provenance is not None:
             self.folder.store_environment(outcome.provenance.environment)
         try:

@@ -63,7 +63,7 @@ def work(task: Task, send: Send) -> None:
 
 
 def _do_run(task: Task, live: "Live", shared: SharedState) -> bool:
-    """Do one run and send its result; returns whether it ended well."""
+    """Do one run and send its result; returns whether its status is ok."""
     try:
         set_threads(task.run.threads, task.cpus)
         row, curves = run(task, live, shared)

@@ -74,6 +74,7 @@ def refused(estimator: Any, sizes: Sizes) -> str | None:
 
 
 def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
+    """A line for each parameter that the fit or the predictions would refuse."""
     from sklearn.base import is_outlier_detector
 
     n, d, classes = sizes.n, sizes.d, sizes.classes or {}

@@ -68,6 +68,7 @@ def combinations(
 
 
 def _zip_entries(grid: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
+    """The mappings of `zip`; ConfigError unless they have the form that `combinations` takes."""
     entries = grid.get(ZIP)
     if entries is None:
         return []

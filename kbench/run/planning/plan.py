@@ -311,7 +311,7 @@ def _expand(
 
 
 def _kinds(params: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """The types of the FRACTIONS that are 1 and have a default of another type; "" without such.
+    """The types of the FRACTIONS that are 1 and have a default of another type; "" if none.
 
     They are part of a run's key, because JSON writes 1.0 as 1.
     """

@@ -166,6 +166,7 @@ def load(target: str) -> Composition:
 
 
 def _load_class(path: str, methods: tuple[str, ...]) -> type:
+    """Import `module:Class` and check that it has these methods; raises errors as `load` does."""
     module, _, name = path.partition(":")
     try:
         imported = importlib.import_module(module)
@@ -233,13 +234,14 @@ def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
 
 
 def nested(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters under the names that `set_params` takes: `part__name` for one of a part."""
+    """The parameters under the names that `set_params` takes: `part__name` in a part."""
     of_estimator, of_parts = load(target).assign(params)
     inner = {f"{part}__{k}": v for part, values in of_parts.items() for k, v in values.items()}
     return of_estimator | inner
 
 
 def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
+    """Build an object; ConfigError if `__init__` or scikit-learn's constraints refuse a value."""
     try:
         built = cls(**arguments)
     except (TypeError, ValueError) as error:

@@ -110,7 +110,7 @@ def source_state(root: Path = _ROOT) -> tuple[str, str | None, bool | None]:
 
 
 def _cpuinfo(names: str) -> str:
-    """The first value in /proc/cpuinfo whose name matches `names`; empty without one."""
+    """The first value in /proc/cpuinfo whose name matches `names`; empty if none does."""
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text()
         if match := re.search(rf"^(?:{names})[ \t]*:[ \t]*(\S.*)$", text, re.M):

@@ -367,6 +367,7 @@ def curve_schema() -> "pa.Schema":
 
 
 def _curve_table(row: Mapping[str, Any], curves: Sequence[Curve]) -> "pa.Table":
+    """One row per point of each curve; ValueError if a curve has points without values."""
     import pyarrow as pa
 
     columns: dict[str, list[Any]] = {name: [] for name in curve_schema().names}

@@ -125,6 +125,7 @@ def rows_of(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table]
 
 
 def _delete_if_unchanged(source: ParquetFile) -> None:
+    """Step 3 of a merge, for a file whose rows are in the merged file."""
     path = source.path
     if path.name.startswith(CLAIMED):  # a merge that was killed renamed it
         path.unlink(missing_ok=True)

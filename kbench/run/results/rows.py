@@ -274,7 +274,7 @@ def _check_values(table: "pa.Table") -> None:
 
 
 def newer_column(names: Iterable[str]) -> str | None:
-    """A column that this version lacks, in a file of kbench's rows; None without one."""
+    """A column that this version lacks, in a file of kbench's rows; None if it has none."""
     names = list(names)
     unknown = [name for name in names if name not in _COLUMNS]
     return unknown[0] if unknown and set(_IN_EVERY_FILE) <= set(names) else None

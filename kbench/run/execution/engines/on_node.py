@@ -73,7 +73,7 @@ def _sandbox(preload: tuple[str, ...]) -> Sandbox:
 def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> RunOutcome:
     """Do one run in a sandbox of this process, on the machine of this process.
 
-    stopped : A function that is called twice a second; True ends the run. The default returns False.
+    stopped : A function that is called twice a second; True ends the run. `bool` is always False.
     """
     if call.version != __version__:
         message = f"kbench {__version__} is on {platform.node()}, should be {call.version} as here"

@@ -100,7 +100,7 @@ class Slurm:
         # Names of runs of a killed runner that have begun or ended.
         self._taken_over: set[str] = set()
         self._take_over()
-        # Seconds from SLURM's warning to the limit: submitit's default of 90, or a quarter of a limit
+        # Seconds from SLURM's warning to the limit: submitit's default, 90, or a quarter of a limit
         # below 6 minutes. Set by hand.
         signal_s = float(options.pop("slurm_signal_delay_s", min(90, 15 * options["timeout_min"])))
         limits = settings.limits
@@ -173,7 +173,7 @@ class Slurm:
             self._clean(job, failed=False)
         other_results = [name for name in names(self._sweep / "done") if name not in self._numbers]
         if not other_results:  # another command may still take results of runs that this one lacks
-            (self._sweep / "lock").unlink(missing_ok=True)  # no command takes over the rest
+            (self._sweep / "lock").unlink(missing_ok=True)  # so that no command takes over the rest
             shutil.rmtree(self._sweep, ignore_errors=True)
             with contextlib.suppress(OSError):
                 self._home.rmdir()
@@ -257,6 +257,7 @@ class Slurm:
         self._clean(job, failed=bool(numbers) or not began)
 
     def _end_of(self, job: _Job) -> EngineReport:
+        """The report of a job's run, by SLURM's state of the job and by the job's log."""
         where = f"job {job.id} on {job.node}"
         # The last characters of each log have the reason of the end. Set by hand.
         log = "".join(path.read_text(errors="replace")[-20_000:] for path in self._logs(job))

@@ -97,7 +97,7 @@ class _Job:
         self._sweep, self._terms, self._began = sweep, terms, time.monotonic()
         self._folder = sweep / f"job-{job_id}"
         self._where = f"job {job_id} on {platform.node()}"
-        # What SLURM's warning means for the run; None without one, also after SIGTERM alone.
+        # The report of the run after SLURM's warning; None before, and after SIGTERM alone.
         self._warning: EngineReport | None = None
         self._ended, self._warned = threading.Event(), threading.Event()
 
@@ -126,6 +126,7 @@ class _Job:
         (self._folder / "alive").unlink(missing_ok=True)
 
     def _may_begin(self, n_runs: int) -> bool:
+        """Whether a run may begin after `n_runs` runs; only the first needs no time left."""
         terms, spent_s = self._terms, time.monotonic() - self._began
         if self._stopped() or n_runs == terms.max_runs:
             return False
