@@ -6,10 +6,11 @@ and memory of the whole process tree. The guard ends the tree when the worker en
 passed, the runner asks for the end, or the runner has ended.
 
 The worker sends lines of JSON through a pipe: {"event": "start"} when the clocks of the limits
-begin, {"event": "phase" | "progress" | "compiling", ...} for the live line, {"event": "result",
-"status": ..., "row": ..., "curves": ...} at the end of each run. A message may have "fit_cpu_s",
-the CPU seconds of the fit so far; otherwise the guard counts the seconds. The output of the worker
-goes through another pipe, and the guard keeps the first and the last bytes of the output.
+begin, {"event": "phase" | "progress" | "compiling", ...} for the live line ("compiling" stops
+the clocks, too), {"event": "result", "status": ..., "row": ..., "curves": ...} at the end of each
+run. A message may have "fit_cpu_s", the CPU seconds of the fit so far; otherwise the guard counts
+the seconds. The output of the worker goes through another pipe, and the guard keeps the first and
+the last bytes of the output.
 """
 
 import contextlib

@@ -239,12 +239,12 @@ class Runner:
                 for job in self._jobs:
                     job.interrupt()
             while slots and (todo or reserved):
-                if not todo:
+                if not todo:  # try again to reserve these runs
                     todo, reserved = reserved, todo
                 runs = [run for run in todo.popleft() if self._reserve(run, reserved)]
                 if runs:
                     self._start(runs, slots.pop(0))
-                elif not todo:
+                elif not todo:  # other runners still have them
                     break
             for job in self._workers.ready(list(self._jobs), timeout=_POLL_S):  # type: ignore[arg-type]
                 outcome = job.news()

@@ -6,7 +6,8 @@
         the same method, on data of half to twice as many training rows
     The estimate is the median of their seconds of loading, warm-up, fit and prediction.
 
-Rows of this machine are preferred to rows of others. A run without such rows is only counted.
+Of each set, rows of this machine are preferred to rows of others. A run without such rows is only
+counted.
 """
 
 from collections import Counter, defaultdict

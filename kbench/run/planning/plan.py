@@ -3,7 +3,7 @@
 Hydra composes a config once for each (method, data set). The grid, the seeds and the sweeps over a
 method's parameters are expanded without Hydra, which would take far longer for each run. A run's
 key is a hash of everything its outcome depends on: method, parameters, data (checksum, scaling,
-split), seed, metrics and limits. Host, paths, threads and order have no part in the key.
+split), seed, limits and `KEY_VERSION`. Host, paths, threads, order and added scores are not in it.
 """
 
 import copy

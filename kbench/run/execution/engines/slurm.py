@@ -94,7 +94,7 @@ class Slurm:
         self._jobs: dict[str, _Job] = {}
         self._polled = self._ask_at = 0.0
         self._useless = 0  # jobs in succession that ended without beginning a run
-        self._refusal = ""  # the last answer of `sbatch`, if it was a refusal
+        self._last_refusal = ""  # the last answer of `sbatch`, if it was a refusal
         self._not_begun: list[int] = []  # runs that no job had taken when the user stopped them
         self._has_accepted = False  # whether SLURM has ever taken a job of this sweep
         # Names of runs of a killed runner that have begun or ended.
@@ -154,7 +154,7 @@ class Slurm:
 
     def waits_for(self) -> str | None:
         if not self._jobs:
-            return f"SLURM, which takes no job: {self._refusal or 'sbatch has not answered'}"
+            return f"SLURM, which takes no job: {self._last_refusal or 'sbatch has not answered'}"
         jobs = self._jobs.values()
         if any(job.state in _RUNNING for job in jobs):
             return None
@@ -204,8 +204,8 @@ class Slurm:
         """Update the states of all jobs from `squeue`, or from `sacct` if `squeue` lacks the job.
 
         A job that the controller does not know is GONE, unless the accounting (`sacct`) has its
-        end. The accounting may be late, so its answer that a job is still running does not count.
-        submitit knows the states of processes on this machine.
+        end. The accounting may be late, so its answer that a job has not ended counts only if the
+        controller does not answer. submitit knows the states of processes on this machine.
         """
         if self._cluster != "slurm":
             for job in self._jobs.values():
@@ -306,7 +306,7 @@ class Slurm:
             break
         self._has_accepted |= n > 0
         if not refusal:
-            self._refusal = ""
+            self._last_refusal = ""
             return
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
         limit = bool(_LIMIT.search(refusal))
@@ -314,16 +314,17 @@ class Slurm:
             yield from self._refused(refusal, self._restarted)
         if not (limit or self._jobs or (self._has_accepted and _BUSY.search(refusal))):
             yield from self._refused(refusal)
-        elif not self._refusal:
+        elif not self._last_refusal:
             summary = (
                 f"SLURM takes {counted(len(self._jobs), 'job')} at a time, the other runs wait"
             )
             self._say(f"{summary}: {refusal}")
-        self._refusal = refusal
+        self._last_refusal = refusal
 
     def _refused(
         self, why: str, which: Container[str] | None = None
     ) -> Iterator[tuple[int, EngineReport]]:
+        """Remove waiting runs, all or those of `which`, and report them as refused."""
         for number in self._take(self._sweep / "todo", which):
             yield number, EngineReport(Stage.REFUSED, why)
 
