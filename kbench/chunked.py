@@ -15,9 +15,9 @@ import numpy as np
 
 from kbench.errors import DataError
 
-# Fraction of `memory_mb` for the rows of one block. A fit holds a block, its sorted copy, and as
-# much again for the solver and the index. Set by hand.
-_BLOCK = 1 / 8
+# Fraction of `memory_mb` for the rows of one block. A fit holds a block, its sorted copy, and twice
+# a block's memory for the solver and the index. Set by hand.
+_BLOCK_FRACTION = 1 / 8
 # Default of `memory_mb`, in MiB. Set by hand.
 MEMORY_MB = 1024.0
 # Types of values that estimators take unchanged; other numbers are converted to float64.
@@ -38,9 +38,10 @@ class ChunkedRows:
     Parameters
     ----------
     read : callable
-        `read(rows)` returns a new iterator over all rows in order, as `Block` or (X, y), of at most
-        about `rows` rows each; fewer are allowed. X is an array or CSR, y may be None for rows that
-        are only predicted. Every call has to give the same rows.
+        `read(rows)` returns a new iterator over all rows in order, as chunks (`Block` or (X, y)).
+        A chunk should have about `rows` rows; `blocks` divides larger chunks, and joins smaller
+        ones. X is an array or CSR, y may be None for rows that are only predicted. Every call has
+        to give the same rows.
     n_features : int
     n_rows : int, optional
         If n_rows is missing, `len` reads all rows once.
@@ -108,8 +109,8 @@ class ChunkedRows:
 
         def read(rows: int) -> Iterator[Block]:
             for start in range(0, n, rows):
-                part = slice(start, start + rows)
-                yield Block(X[part], None if y is None else y[part], f"rows from {start + 1} on")
+                block = slice(start, start + rows)
+                yield Block(X[block], None if y is None else y[block], f"rows from {start + 1} on")
 
         return cls(read, n_features=d, n_rows=n, dtype=X.dtype, **options)
 
@@ -138,16 +139,16 @@ class ChunkedRows:
                 f"X is a Dask collection, so y should be one, too, in the same partitions; it is "
                 f"{type(y).__name__}"
             )
-        parts = _delayed(X)
-        targets = [None] * len(parts) if y is None else _delayed(y)
-        if len(targets) != len(parts) or (hasattr(X, "chunks") and len(X.chunks[1]) > 1):
+        partitions = _delayed(X)
+        targets = [None] * len(partitions) if y is None else _delayed(y)
+        if len(targets) != len(partitions) or (hasattr(X, "chunks") and len(X.chunks[1]) > 1):
             raise ValueError(
-                f"X has {len(parts)} partitions and y {len(targets)}; rechunk them alike, with all "
-                "columns in one chunk"
+                f"X has {len(partitions)} partitions and y {len(targets)}; rechunk them alike, "
+                "with all columns in one chunk"
             )
 
         def read(_: int) -> Iterator[Block]:
-            for k, (partition, target) in enumerate(zip(parts, targets, strict=True), start=1):
+            for k, (partition, target) in enumerate(zip(partitions, targets, strict=True), start=1):
                 rows = partition.compute()
                 labels = None if target is None else np.asarray(target.compute())
                 rows = np.ascontiguousarray(rows) if not hasattr(rows, "indptr") else rows
@@ -178,7 +179,7 @@ class ChunkedRows:
     def block_rows(self) -> int:
         """Number of rows of a block that takes an eighth of `memory_mb` as a dense array."""
         row_bytes = self.n_features * self.dtype.itemsize
-        return max(1, int(_BLOCK * self.memory_mb * 2**20 / row_bytes))
+        return max(1, int(_BLOCK_FRACTION * self.memory_mb * 2**20 / row_bytes))
 
     def blocks(self, rows: int | None = None) -> Iterator[Block]:
         """All rows in order, checked, in blocks of `rows` rows; the last block may have fewer.
@@ -201,8 +202,8 @@ class ChunkedRows:
             total += block.X.shape[0]
             while block.X.shape[0] and n + block.X.shape[0] >= rows:
                 head = rows - n
-                yield _joined([*buffered, _part(block, slice(0, head))])
-                block, buffered, n = _part(block, slice(head, None)), [], 0
+                yield _joined([*buffered, _sliced(block, slice(0, head))])
+                block, buffered, n = _sliced(block, slice(head, None)), [], 0
             if block.X.shape[0]:
                 buffered.append(block)
                 n += block.X.shape[0]
@@ -247,6 +248,7 @@ def is_dask(X: Any) -> bool:
 def _require_finite(X: Any, place: str) -> None:
     """Raise a DataError that names the first entry of X : (b, d) that is not finite."""
     entries = X if isinstance(X, np.ndarray) else X.data
+    # If the sum is finite, all entries are, and no temporary array was needed to find this out.
     with np.errstate(all="ignore"):
         if np.isfinite(entries.sum()):
             return
@@ -270,7 +272,7 @@ def _delayed(collection: Any) -> list[Any]:
     return partitions if isinstance(partitions, list) else partitions.ravel().tolist()
 
 
-def _part(block: Block, rows: slice) -> Block:
+def _sliced(block: Block, rows: slice) -> Block:
     return Block(block.X[rows], None if block.y is None else block.y[rows], block.place)
 
 

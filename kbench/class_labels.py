@@ -43,10 +43,10 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, index.reshape(-1)
 
 
-def require_two(n_classes: int, what: str = "class") -> None:
+def require_two(n_classes: int, noun: str = "class") -> None:
     """Raise a ValueError unless there are at least two classes."""
     if n_classes < 2:
-        raise ValueError(f"y has {n_classes} {what}, but 2 classes are needed")
+        raise ValueError(f"y has {n_classes} {noun}, but 2 classes are needed")
 
 
 def index_of(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -114,7 +114,8 @@ def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
 
     values : (u, m) decision values
     sigmoids : (m, 2) or (u, m, 2) Platt's A and B of 1 / (1 + exp(A value + B)) for each decision
-        function, or for each row, too. Values of several classes are divided by their sum.
+        function, or for each row and function. With several classes, each row is divided by its
+        sum; if the sum is 0, all classes are equally probable.
     """
     with np.errstate(over="ignore"):
         P = 1.0 / (1.0 + np.exp(sigmoids[..., 0] * values + sigmoids[..., 1]))
@@ -126,7 +127,8 @@ def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
 
 # Smallest distance of a pair's probabilities from 0 and 1, as in LIBSVM.
 _MIN_PROBABILITY = 1e-7
-# Rows whose systems of equations are solved together (24 MiB with 26 classes). Set by hand.
+# Number of rows whose systems of equations are solved together; more take fewer calls of NumPy and
+# more memory (the matrices of 26 classes take 23 MiB). Set by hand.
 _COUPLED_ROWS = 4096
 
 

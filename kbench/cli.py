@@ -34,7 +34,7 @@ Commands:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 a wrong command.
+    """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 the command failed.
 
     A signal that ends the command gives 128 plus its number; if nobody reads the output to its
     end, the signal is SIGPIPE.
@@ -49,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             streams.say_no_compiling()
             signals.stop_on_signals()
         if sys.platform == "win32":
-            raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
+            raise ConfigError(
+                "kbench does not run on Windows itself, but in its Linux subsystem (WSL)"
+            )
         with signals.none_lost():
             code = _dispatch(words)
         sys.stdout.flush()
@@ -115,7 +117,7 @@ def _hint_for(word: str, others: Sequence[str]) -> str:
         return f": `kbench {_COMMANDS_ELSEWHERE[word]}`{config}"
     if any(other.startswith(("method=", "experiment=")) for other in others):
         return ": leave it out, `kbench method=... dataset=...` does the runs"
-    return f"{nearest(word, COMMANDS)}; `kbench --help` names them"
+    return f"{nearest(word, COMMANDS)}; `kbench --help` names the commands"
 
 
 def _dispatch(words: list[str]) -> int:
@@ -123,7 +125,7 @@ def _dispatch(words: list[str]) -> int:
         print(f"kbench {__version__}")
         return 0
     if words[:1] in (["-m"], ["--multirun"]) and words[1:] and words[1] in COMMANDS:
-        words[:2] = words[1::-1]
+        words[:2] = words[1::-1]  # `kbench -m plan ...` means `kbench plan -m ...`
     if len(words) == 2 and "help" in words and {*words} & {*COMMANDS}:
         words = [*({*words} & {*COMMANDS}), "--help"]
     word = words[0] if words else "help"
@@ -133,7 +135,7 @@ def _dispatch(words: list[str]) -> int:
         for name, (about, _) in COMMANDS.items():
             print(f"  {name:10} {about}")
         return 0
-    os.getcwd()  # raises here, before the command begins, if the folder is gone
+    os.getcwd()  # raises here, before the command begins, if the working directory is gone
     if word in COMMANDS:
         module = import_module(f"kbench.commands.{COMMANDS[word][1]}")
         if asks_help:

@@ -20,11 +20,14 @@ import numpy as np
 # product per row is constant from about 5,000 rows on. Set by hand.
 UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
-# Minimum number of timed calls, whose median counts. Set by hand.
+# Minimum number of timed calls, whose median counts, and wall seconds for which shorter calls are
+# repeated, because single calls vary. Set by hand.
 REPEATS = 3
+_REPEATED_S = 0.002
 # Largest fraction of a timed call that its fixed cost, the time to predict one row, may take; and
-# longest timed call, in seconds. The fixed cost is 0.1 ms for most methods, and 6 ms for a random
-# forest, whose call would take 0.3 s without the second limit. Set by hand.
+# seconds from which a call is long enough at any fixed cost. The fixed cost is 0.1 ms for most
+# methods, and 6 ms for a random forest, whose call would take 0.3 s without the second limit. Set
+# by hand.
 _MAX_FIXED = 0.02
 _LONGEST_S = 0.05
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
@@ -70,11 +73,11 @@ def fixed_s(predict: Callable[[Any], Any], X: Any) -> float:
 
 
 def median_s(function: Callable[[], Any]) -> float:
-    """Return the median seconds of `REPEATS` calls, or of more if they fit into 2 ms."""
+    """Return the median seconds of `REPEATS` calls, or of more if they take less than 2 ms."""
     function()
     seconds: list[float] = []
     begin = time.perf_counter()
-    while len(seconds) < REPEATS or time.perf_counter() - begin < 0.002:
+    while len(seconds) < REPEATS or time.perf_counter() - begin < _REPEATED_S:
         start = _clock()
         function()
         seconds.append(_clock() - start)

@@ -1,8 +1,8 @@
 """scikit-learn's checks of parameters, rows and targets; CSR rows get sorted, distinct columns.
 
-If an operation such as the largest entry needs it, SciPy sorts the entries of a CSR matrix and adds
-duplicates, and does so in the caller's arrays. Estimators do not write to their input, which may be
-a read-only memory map, so this module copies a matrix in another order once.
+Some operations of SciPy, such as `max`, sort the entries of a CSR matrix and add duplicates in the
+caller's arrays. Estimators do not write to their input, which may be a read-only memory map, so
+this module makes one copy of a matrix whose entries are not sorted or have duplicates.
 
 Estimators that make CSR rows dense during a fit have a class attribute
 
@@ -37,7 +37,8 @@ from kbench.chunked import FLOATS, ChunkedRows, is_dask
 # Many models keep coefficients, which are targets divided by a ridge, as float32, whose range is
 # 1e-38 to 3e38.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
-# Guard: range of the largest absolute entry of rows, in which variances and distances are finite.
+# Guard: range of the largest absolute entry of rows. Its square does not underflow, and a sum of
+# 1e8 such squares, as in a distance, does not overflow.
 _RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e150)}
 # Attributes that hold indices of training rows, in an array or a list of arrays.
 _ROW_NUMBERS = {"support_", "representatives_", "samples_", "centres_"}
@@ -92,7 +93,7 @@ def usual(*names: str) -> dict[str, list[Any]]:
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
-    """scikit-learn's decorator of methods that fit, with the undoing of failed fits.
+    """Decorate a method that fits with scikit-learn's `_fit_context`, and undo fits that fail.
 
     A fit that fails or is interrupted restores the attributes from before the fit, unlike
     scikit-learn's estimators, which keep some attributes of each model. Changes that `partial_fit`
@@ -142,8 +143,9 @@ def _weighted_rows(
     """The arguments of `fit` for the rows of positive weight, and the indices of these rows.
 
     The arguments are unchanged, and the indices None, if all weights are positive, if the
-    estimator's own checks have to refuse the weights, and with kernel="precomputed", whose columns
-    belong to all rows.
+    estimator's own checks have to refuse the weights (because, for example, a class has only rows
+    of weight zero), for rows of Dask, and with kernel="precomputed", whose columns belong to all
+    rows.
     """
     values = dict(zip(("X", "y", "sample_weight"), arguments, strict=False)) | options
     unchanged = arguments, options, None
@@ -156,10 +158,10 @@ def _weighted_rows(
         rows, y = np.flatnonzero(weight), np.asarray(values.get("y"))
         if len(rows) in (0, len(weight)) or weight.shape != y.shape[:1]:
             return unchanged
-        classes_left = not is_classifier(estimator) or len(np.unique(y[rows])) == len(np.unique(y))
+        keeps_classes = not is_classifier(estimator) or len(np.unique(y[rows])) == len(np.unique(y))
     except (TypeError, ValueError):  # weights or labels that cannot be compared
         return unchanged
-    if not classes_left or not (np.isfinite(weight) & (weight >= 0.0)).all():
+    if not keeps_classes or not (np.isfinite(weight) & (weight >= 0.0)).all():
         return unchanged
     X = values["X"]
     values["X"] = _safe_indexing(X.tocsr() if sp.issparse(X) else X, rows)
@@ -187,7 +189,7 @@ class TakesSparseRows:
 def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     """`sklearn.utils.validation.validate_data` of floats, with CSR rows in canonical format.
 
-    Returns X, or X and y. X is the caller's object if nothing had to be converted.
+    Returns X, or X and y. Dense X is the caller's object if nothing had to be converted.
 
     Raises ValueError, TypeError: as scikit-learn's.
     Raises MemoryError: the fit would make more dense rows than fit into memory.
@@ -204,7 +206,7 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
         checked = (rows, *checked[1:]) if isinstance(checked, tuple) else rows
         if isinstance(checked, tuple) and is_regressor(estimator):
             X, y = checked
-            # scikit-learn converts texts of numbers, and dates, to floats.
+            # As in scikit-learn's regressors, numbers given as texts, and dates, become floats.
             y = y if y.dtype.kind in "fiub" else y.astype(np.float64)
             require_target_range(y)
             checked = X, y
@@ -214,7 +216,7 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
 
 
 def _require_memory(estimator: Any, X: Any) -> None:
-    """MemoryError if the dense rows that a fit makes of CSR rows do not fit into memory."""
+    """Raise a MemoryError if the dense rows that a fit makes of CSR rows do not fit into memory."""
     copies, rows = getattr(type(estimator), "dense_rows", (0.0, 0))
     if not copies or not sp.issparse(X):
         return
@@ -262,7 +264,7 @@ def checked_arrays(estimator: Any) -> Iterator[None]:
 
 
 def require_target_range(y: Any) -> None:
-    """ValueError for targets whose squares or coefficients leave the range of floating-point."""
+    """Raise a ValueError for targets whose squares or coefficients may overflow or underflow."""
     values = np.asarray(y)
     if values.dtype.kind not in "fiu" or not values.size:
         return
@@ -279,7 +281,8 @@ def canonical(X: Any) -> Any:
     """The rows, copied if they are CSR whose columns are not sorted and distinct."""
     if not sp.issparse(X) or X.format != "csr":
         return X
-    # A new object has the same arrays, because SciPy stores in the object whether they are sorted.
+    # SciPy stores the outcome of this check in the object, so the caller's object is not checked,
+    # but a new one with the same arrays.
     rows = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
     if not rows.has_canonical_format:
         rows = rows.copy()

@@ -23,7 +23,7 @@ from kbench.mistyped import key_of
 from kbench.settings import Limits
 
 # Keys of a data set that a row's command may not set: addresses of downloads and generators, and
-# facts that the row's columns state.
+# facts that the row's columns state. `_DESCRIPTION` has keys that only describe the data.
 _REFUSED = ("source.files", "source.kind", "source.bundled", "source.generator", "facts", "assumed")
 _DESCRIPTION = ("name", "about", "homepage", "licence")
 
