@@ -184,10 +184,10 @@ def _check_confined(group: str, path: Path) -> None:
             _check_confined(group, included)
     if group == "dataset":
         variants = content.get("variants")
-        parts = [content, *(variants.values() if isinstance(variants, Mapping) else ())]
-        for part in parts:
+        mappings = [content, *(variants.values() if isinstance(variants, Mapping) else ())]
+        for mapping in mappings:
             for key in ("path", "test_path"):
-                if isinstance(part, Mapping) and part.get(key) is not None:
+                if isinstance(mapping, Mapping) and mapping.get(key) is not None:
                     raise ConfigError(
                         f"{where} sets {key}, which is for the command line: dataset.{key}=FILE; "
                         "use source.files here"
@@ -211,7 +211,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
-# Keys that a command may add with `+`, as error messages say. Data sets have no further keys.
+# Keys that a command may add with `+`, which messages on unknown keys then offer.
 _EXTENSIBLE = re.compile(r"(method|parallel\.options)\.")
 
 
@@ -251,7 +251,7 @@ def hydra_value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(hydra_value(v) for v in value) + "]"
     if isinstance(value, str):
-        if re.fullmatch(r"[A-Za-z0-9_./-]+", value) and not _reads_as_other(value):
+        if re.fullmatch(r"[A-Za-z0-9_./-]+", value) and not _is_null_boolean_or_number(value):
             return value
         # OmegaConf replaces ${...} by the value of another key unless a backslash precedes it.
         value = re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + "\\${", value)
@@ -265,7 +265,7 @@ def _escaped(match: re.Match[str]) -> str:
     return 2 * backslashes + ("\\'" if quote else "")
 
 
-def _reads_as_other(text: str) -> bool:
+def _is_null_boolean_or_number(text: str) -> bool:
     if text.lower() in ("null", "true", "false", "nan", "inf", "-inf"):
         return True
     try:
@@ -385,8 +385,8 @@ class Composer:
             return ConfigError(f"{(words or [''])[0]}: the environment has no variable {unset[1]}")
         if words and isinstance(error, (InterpolationResolutionError, GrammarParseError)):
             return ConfigError(
-                f"{words[0]}: ${{...}} stands for the value of another key, and none fits; write "
-                "\\${...} in the text of a name"
+                f"{words[0]}: ${{...}} stands for the value of another key, and no key has "
+                "this name; write \\${...} where these characters are meant"
             )
         match = re.match(r"Could not (?:override|append to config|delete).*?'([^']+)'", text)
         if match is None:

@@ -18,8 +18,8 @@ NO_CACHE = (
 )
 """Message for numba's RuntimeError `cannot cache function`, raised when kbench is imported."""
 
-# Characters that a message or row quotes of another program's: more would hide what kbench says.
-# Set by hand.
+# Largest number of characters of another program's text that a message or row quotes: more would
+# hide what kbench says. Set by hand.
 _QUOTED_CHARS = 300
 
 
@@ -114,7 +114,10 @@ class UnavailableError(KbenchError):
 
 
 def required(module: str, needs: str, extra: str) -> Any:
-    """A module of an optional package; the UnavailableError says what needs it, and the extra."""
+    """Import a module of an optional package.
+
+    Raises UnavailableError: `needs`, a sentence on what needs it, and how to install the extra.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -81,7 +81,7 @@ def _new_temporary_file(path: Path) -> tuple[Path, BinaryIO]:
     while True:
         temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
         file = temporary.open("xb")
-        with suppress(OSError):  # without file locks, temporary files are not removed
+        with suppress(OSError):  # without file locks, abandoned files stay
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink > 0:
             return temporary, file

@@ -136,7 +136,7 @@ def check_word(text: str, before: str, after: str) -> None:
         hint = synonym(name) or nearest(name, KEYS - {"use"})
         if not hint:
             keys = ", ".join(sorted(KEYS))
-            hint = f"; a method's is method.{name}=..., and the keys of a command are {keys}"
+            hint = f"; a method's parameter is method.{name}=..., and a command has the keys {keys}"
         raise ConfigError(f"no key is called {name!r}{hint}")
     head = re.split(r"[./@]", name)[0]
     if text.startswith("+") and head not in KEYS:

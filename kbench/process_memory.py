@@ -51,7 +51,9 @@ def machine_bytes() -> int:
 
 
 def available_bytes() -> float:
-    """Bytes that this process may still reserve within its limit and the machine's memory."""
+    """Bytes that this process may still reserve within its limit and the machine's memory;
+    infinity on systems without /proc/meminfo.
+    """
     available = float("inf")
     try:
         with open("/proc/meminfo") as file:

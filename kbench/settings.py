@@ -42,7 +42,7 @@ class Limits:
     wall_s : seconds of fit, predict, scoring and keeping the model. cpu_s : CPU seconds of these
     steps, summed over all processes of the run. memory_mb : MiB beyond what a worker holds before
     the run starts. setup_s : seconds to load the prepared data and warm up. threads : number of
-    threads of BLAS, OpenMP and numba, and of CPUs of the run's affinity.
+    threads of BLAS, OpenMP and numba, and of CPUs of the run's affinity. Defaults are set by hand.
     """
 
     wall_s: float | None = 3600.0
@@ -63,6 +63,7 @@ class Parallel:
     model_mb : largest MiB of a model that a machine with its own disk sends back. runs_per_job :
     number of runs that a job of SLURM does one after the other; auto means as many as begin within
     five minutes. split : whether a cluster divides the runs of a plan, or each run's model.
+    Defaults are set by hand.
     """
 
     backend: str = "loky"
@@ -91,7 +92,8 @@ class Parallel:
     def slurm_options(self, limits: Limits) -> dict[str, Any]:
         """Parameters of a job for submitit: the user's `options`, and defaults from `limits`.
 
-        A job begins runs for five minutes, and the last of these runs may take all of its limits.
+        A job begins runs for `BEGIN_S` seconds, and the last of these runs may take all of its
+        limits. kbench itself takes about 0.5 GB, so a job gets 1 GB more than a run.
         """
         needed_s, memory_gb = _UNLIMITED_S, _UNLIMITED_GB
         if limits.wall_s is not None:
@@ -150,7 +152,9 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
             names = ", ".join(f.name for f in fields(type_))
             raise ConfigError(f"no key is called {key!r}, should be one of {names}") from None
         if re.match("Incompatible value 'None'", str(error)):
-            raise ConfigError(f"{key} is null, should have a value; leave it out") from None
+            raise ConfigError(
+                f"{key} is null, should have a value; without the key its default holds"
+            ) from None
         if match := re.match(r"Value '(.*)' is not a valid bool", str(error)):
             raise ConfigError(f"{key} is {match[1]!r}, should be true or false") from None
         if isinstance(getattr(Settings(), key, None), list):

@@ -45,18 +45,21 @@ class _Stop:
 
     def __init__(self) -> None:
         self.signum: int | None = None  # of the first signal
-        self._first = 0.0
+        self._first_s = 0.0  # time of the first signal
 
     def __call__(self, signum: int, _: FrameType | None) -> None:
         now = time.monotonic()
         if self.signum is None:
-            self.signum, self._first = signum, now
+            self.signum, self._first_s = signum, now
             raise Stopped(signum)
-        if now > self._first + _PATIENCE_S:
+        if now > self._first_s + _PATIENCE_S:
             os._exit(128 + signum)
 
     def again(self, signum: int, ready: threading.Event) -> None:
-        """Send the first signal again after `_AGAIN_S`, because its exception was dropped."""
+        """Send the first signal again after `_AGAIN_S`, because its exception was dropped.
+
+        ready : set when Python's hook is about to return; an exception in it would be dropped, too
+        """
         ready.wait()
         time.sleep(_AGAIN_S)
         self.signum = None

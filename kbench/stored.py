@@ -25,7 +25,7 @@ def require(condition: Any, message: str) -> None:
 
 
 def check_arrays(owner: Any, *, in_c_order: bool = False, **expected: str) -> dict[str, int]:
-    """Check dtypes and shapes of attributes, and return the lengths of named dimensions.
+    """Return the lengths of named dimensions; a ValueError if dtypes or shapes are wrong.
 
     in_c_order : whether compiled code reads the arrays by address, so that their order matters.
     expected : attribute -> "dtype dimension ...", where dimensions are numbers or names; equal
@@ -51,7 +51,7 @@ def check_arrays(owner: Any, *, in_c_order: bool = False, **expected: str) -> di
 
 
 def check_whole(owner: Any, name: str, low: int, high: int) -> int:
-    """Return the attribute `name` if it is a whole number from `low` to `high`."""
+    """Return the attribute `name`; a ValueError if it is no whole number from `low` to `high`."""
     value = getattr(owner, name)
     require(
         isinstance(value, int | np.integer) and low <= value <= high,
@@ -61,7 +61,7 @@ def check_whole(owner: Any, name: str, low: int, high: int) -> int:
 
 
 def check_number(owner: Any, name: str) -> float:
-    """Return the attribute `name` if it is a finite number."""
+    """Return the attribute `name`; a ValueError if it is not a finite number."""
     value = getattr(owner, name)
     require(
         isinstance(value, float | int | np.floating | np.integer) and np.isfinite(value),
@@ -71,6 +71,6 @@ def check_number(owner: Any, name: str) -> float:
 
 
 def check_indices(array: np.ndarray, length: int, name: str) -> None:
-    """Require that all entries are indices from 0 to length - 1."""
+    """Raise a ValueError unless all entries are indices from 0 to length - 1."""
     inside = array.size == 0 or (array.min() >= 0 and array.max() < length)
     require(inside, f"{name} should be indices from 0 to {length - 1}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-# Word of another tool, or of another key -> the key of kbench that does the same.
+# Key of another tool, or one that users guess -> the key of kbench that does the same.
 _SYNONYMS = {
     **dict.fromkeys(("timeout", "limits.timeout", "limits.time", "time_limit"), "limits.wall_s"),
     **dict.fromkeys(("memory", "limits.memory", "memory_limit"), "limits.memory_mb"),

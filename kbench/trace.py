@@ -119,8 +119,9 @@ class _Phase(AbstractContextManager[None]):
 class Deadline:
     """The time limit of one fit: `max_time` wall seconds from now, callbacks and pauses excluded.
 
-    No other clock is used for time limits in kbench. An estimator makes a Deadline at the start of
-    `fit` and passes `seconds_left()` to each solver, which makes a Deadline from that number.
+    Estimators and solvers use no other clock for `max_time`. An estimator makes a Deadline at the
+    start of `fit` and passes `seconds_left()` to each solver, which makes a Deadline from that
+    number.
 
     Parameters
     ----------
@@ -142,10 +143,10 @@ class Deadline:
         """The `max_time` of a solver that is called now: seconds, or None without a limit."""
         return None if self._end == math.inf else max(0.0, self._end - self._trace.running_s())
 
-    def fraction(self, part: float) -> "Deadline":
-        """A deadline after 1 / `part` of the time that is left."""
+    def fraction(self, divisor: float) -> "Deadline":
+        """A deadline after 1 / `divisor` of the time that is left."""
         seconds = self.seconds_left()
-        return Deadline(None if seconds is None else seconds / part, self._trace)
+        return Deadline(None if seconds is None else seconds / divisor, self._trace)
 
     @property
     def passed(self) -> bool:

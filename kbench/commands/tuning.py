@@ -66,11 +66,11 @@ def main(argv: Sequence[str]) -> int:
             "kbench tune takes no on_error=...: a trial that fails is a setting that loses"
         )
     command = shlex.join(["kbench", "tune", *argv])
-    _search(tune_words)
+    _search(tune_words)  # raises before the planning if a word is wrong
     with composer() as hydra:
         requested = searches(hydra, overrides)
         typed = {word.partition("=")[0].removeprefix("tune.") for word in tune_words}
-        if typed & {"cv", "validation"}:
+        if typed & {"cv", "validation"}:  # either replaces the other in the experiment's budget
             typed |= {"cv", "validation"}
         budget = {key: value for key, value in requested.budget.items() if key not in typed}
         search = _search([*(f"tune.{k}={hydra_value(v)}" for k, v in budget.items()), *tune_words])

@@ -49,7 +49,7 @@ OF_HYDRA = [
     (["-cn", "x"], "method=..., dataset=... and experiment=... choose its parts"),
     (
         ["+unknown=1"],
-        "no key is called 'unknown'; a method's is method.unknown=..., and the keys of a",
+        "no key is called 'unknown'; a method's parameter is method.unknown=..., and a",
     ),
     (["+seeed=1"], "(nearest: seed)"),
     (["--cfg", "job", "+unknown=1"], "no key is called 'unknown'"),
