@@ -12,7 +12,7 @@ COMMANDS = {
     "data": ("check, prepare or find the files of data sets", "datasets"),
     "report": ("the results: tables, a web page, LaTeX, methods compared", "reporting"),
     "predict": ("apply a kept model to further rows", "predicting"),
-    "merge": ("compact the files of many runs into one; bring rows of other folders", "merging"),
+    "merge": ("compact the files of many runs into one; copy rows of other folders", "merging"),
     "publish": ("a site of pages and rows for any web server", "publishing"),
     "import": ("the rows of a site that `kbench publish` wrote", "importing"),
     "debug": ("do one run again in this process, with its traceback", "debugging"),

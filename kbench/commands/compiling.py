@@ -30,8 +30,8 @@ _DATASETS = {
 }
 # Seconds between two updates of the line that shows what is being compiled. Set by hand.
 _TICK_S = 1.0
-# Number of rows of a fit, which allows a few clusters and leaves and takes milliseconds. The number
-# of features is a square, as methods for images need it. Set by hand.
+# Numbers of rows and features of a fit. The rows suffice for a few clusters and leaves; a fit takes
+# milliseconds. Methods for images need a square number of features. Set by hand.
 _ROWS, _FEATURES = 256, 64
 
 
@@ -39,10 +39,10 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
     """Fit methods of kbench on few rows.
 
     names : names of methods; empty for all methods of kbench that are installed.
-    show : function of a line to keep, or "", and of a line on the progress, which is called at
-        least once a second.
+    show : function (line, progress) that prints `line` unless it is "", and shows `progress` below
+        until the next call. It is called at least every `_TICK_S` seconds.
 
-    Returns whether numba can keep compiled code; otherwise nothing is compiled.
+    Returns False, and compiles nothing, if numba cannot write its cache, otherwise True.
 
     Raises ConfigError: a name does not belong to a method.
     """
@@ -84,7 +84,7 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
 
 @contextmanager
 def lines() -> Iterator[Callable[[str, str], None]]:
-    """A function that prints lines to keep, and on a terminal a changing line below these."""
+    """A function `show` for `compile_methods`; only a terminal shows the progress."""
     is_terminal = sys.stdout.isatty()
     erase = "\r\x1b[K" if is_terminal else ""
 

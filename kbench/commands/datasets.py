@@ -1,7 +1,8 @@
 """kbench data where|check|prepare [NAME ...|openml:NUMBER ...|all] [datasets_dir=DIR]
                                     [allow_file_urls=true] [limits.memory_mb=MIB]
 
-where    print the path of each raw file, also of variants, or the searched folders and its address
+where    print the path of each raw file, also of variants; if the file is absent, the searched
+         folders and the address of its download
 check    read the raw files that are present and compare them with the facts of their config, also
          for variants with separate files (half of census, a tenth of kddcup99)
 prepare  download missing files and write the prepared arrays that runs map into memory;
@@ -25,6 +26,7 @@ from kbench.settings import settings
 
 WORDS = ("where", "check", "prepare", "all")
 KEYS = ("datasets_dir", "allow_file_urls", "limits.memory_mb")
+# Config of a number on OpenML, as far as `where` needs it.
 _OPENML = {"name": "openml", "source": {"kind": "file"}}
 
 
@@ -44,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     bare, values = parse_words(argv, KEYS)
     if not bare:
         raise ConfigError("kbench data takes where, check or prepare, and names of data sets")
-    verb = one_of("what to do", bare[0], ["where", "check", "prepare"])
+    verb = one_of("the action", bare[0], ["where", "check", "prepare"])
     if verb == "prepare" and not bare[1:]:
         raise ConfigError(
             "kbench data prepare takes names of data sets, which `kbench list datasets` shows, or "

@@ -22,7 +22,8 @@ from kbench.errors import ConfigError
 # Optional extra of the package -> a module that it installs.
 EXTRAS = {extra: extra for extra in ("mlflow", "optuna", "ray", "torch", "xrfm")}
 EXTRAS |= {"dask": "distributed", "intelex": "sklearnex", "models": "skops", "slurm": "submitit"}
-# Limits of the trials in seconds and MiB, at which a healthy machine ends workers. Set by hand.
+# Limits of the trials: wall or CPU seconds, MiB, and seconds in which a worker has to start, which
+# are also the seconds of `_sleep`. Low limits keep the command short. Set by hand.
 _SECONDS, _MEMORY_MB, _SETUP_S = 0.2, 64.0, 60.0
 
 

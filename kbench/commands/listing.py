@@ -1,7 +1,8 @@
 """kbench list [methods|datasets|experiments|grids|limits|parallel] [--json]: names of each kind.
 
 A data set is "present" if its raw files are in datasets/ of the working directory, in a folder of
-$KBENCH_DATA, or inside an installed package; "present (half)" means only those of the variant half.
+$KBENCH_DATA, or inside an installed package; "present (half)" means that only the files of the
+variant `half` are there.
 """
 
 import json
@@ -37,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     """Print one line per name; exit code 0."""
     bare, values = parse_words([word for word in argv if word != "--json"], KEYS)
     for word in bare:
-        one_of("what to list", word, KINDS)
+        one_of("the kind of names", word, KINDS)
     datasets_dir = values.get("datasets_dir", "datasets")
     kinds = {k: _rows(k, datasets_dir) for k in bare or ("methods", "datasets", "experiments")}
     if "--json" in argv:
@@ -80,7 +81,7 @@ def _entry(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
 
 
 def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
-    """(name, task, state, description), sorted by name; experiments that try a cause come last."""
+    """(name, tasks, state or role, description), sorted by name; experiments cause_* are last."""
     rows = []
     for name, path in options(KINDS[kind]).items():
         with describing(path):

@@ -1,8 +1,9 @@
 """kbench merge [OTHER ...] [results_dir=DIR]: compact the Parquet files of many runs into one.
 
 No row is lost, even if a sweep writes to the folder at the same time. First, rows of all attempts,
-curves, environments, logs, models and trials are copied from the folders OTHER, as of another
-machine or an older kbench. OTHER stays unchanged; the same command repeated copies what is new.
+curves, environments, logs, models and trials are copied from the folders OTHER, which another
+machine or an older kbench may have written. OTHER stays unchanged; the same command repeated copies
+what is new.
 """
 
 from collections.abc import Sequence

@@ -10,7 +10,8 @@ dataset.path  the rows, which are read like the training files unless dataset.so
 Further keys: results_dir, datasets_dir, download.
 
 Rows are read in blocks; rows of LIBSVM text are stored in $TMPDIR meanwhile. Scores are printed if
-the rows have targets that the model knows. A LIBSVM file of unlabelled rows has zeros as targets.
+the rows have targets that the model knows. A LIBSVM file whose targets are all 0 counts as
+unlabelled.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from kbench.config import composer, require_option
 from kbench.errors import ConfigError, counted
 from kbench.mistyped import key_of
 
-# Keys of a data set whose values come with the model.
+# Beginnings of the keys of a data set whose values come with the model.
 _TRAINING_KEYS = (
     *("dataset.missing", "dataset.scale", "dataset.split", "dataset.target"),
     *("dataset.n_features", "dataset.storage", "dataset.test_path"),

@@ -27,8 +27,8 @@ and differences of every pair over the same seeds, with 95 % bootstrap intervals
 `kbench report ranking [task=regression] [n=20000] [d=30] [classes=5] [format=...]` ranks methods
 for data like yours: distances to the best score, ranks, seconds and failures over data sets of a
 task within a factor of ten of n training rows and d features, and within three of the classes (if
-fewer than two are left, over more sets, as a note says). Each method has a setting that no test row
-chose. The rows are those that came with kbench and your own of the same experiments.
+fewer than two are left, over more sets, as a note says). The settings of the methods were chosen
+without test rows. The rows are those that came with kbench and your own of the same experiments.
 
 `kbench report plot [x=fit_cpu_s] [y=accuracy] [method=...] [dataset=...] [out=plot.png]` draws a
 panel for each data set, as PNG, SVG or PDF: methods over a measured column with the Pareto front,
