@@ -31,6 +31,7 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     kind = y.dtype.kind if isinstance(y, np.ndarray) and y.ndim == 1 else "O"
     try:
+        # Other arrays are discrete, so scikit-learn's slower check is skipped.
         if kind not in "biuU" and not (kind == "f" and np.array_equal(y, np.rint(y))):
             check_classification_targets(y)
         classes, index = np.unique(y, return_inverse=True)

@@ -96,12 +96,12 @@ class Announcement:
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self.clock = CompileClock(self._wait)
+        self.clock = CompileClock(self._set_timer)
         self._patience_s = patience_s
         self._timer = threading.Timer(0.0, self._log)
         self._logged = False
 
-    def _wait(self, compiling: bool) -> None:
+    def _set_timer(self, compiling: bool) -> None:
         self._timer.cancel()
         if compiling and not self._logged:
             seconds_left = max(0.0, self._patience_s - self.clock.wall_s)
@@ -120,7 +120,8 @@ class CollectorPause:
 
     numba makes hundreds of thousands of objects for a large function. The collector would visit
     these objects and those of imported packages again and again, which takes an eighth of the time
-    of a compilation. Without the collector the first fit of KernelSVC takes 20 MiB more.
+    of a compilation (0.5 of 4.1 s in the first fit of KernelSVC to digits). Without the collector
+    this fit takes 20 MiB more.
     """
 
     def __init__(self) -> None:

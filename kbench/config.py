@@ -133,7 +133,7 @@ def _not_yaml(error: Exception, path: Path | None = None) -> ConfigError:
 
 @contextmanager
 def describing(path: Path) -> Iterator[None]:
-    """Turn the errors that a malformed file causes into one ConfigError that names it."""
+    """Turn the errors that a malformed file causes into one ConfigError that names the file."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
@@ -407,7 +407,7 @@ class Composer:
             return ConfigError(f"{key} has another value: write ~{key} without =")
         if key == "dataset.path":
             hint = ": it is for a file of yours, without dataset=NAME"
-        addition = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""
+        addition = f"; a new key is written +{key}=..." if _EXTENSIBLE.match(key) else ""
         return ConfigError(f"no key is called {key!r}{hint}{addition}")
 
 

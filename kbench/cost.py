@@ -1,6 +1,6 @@
 """Cost of predicting a row, in units of the cost of a linear model.
 
-The unit is the time per row of the product of many rows with one vector;
+The unit is the time per row of the product of many rows with a linear model's weights;
 `kbench.run.execution.row_loop` has the unit of the papers of 2014, a loop over the nonzeros of one
 row after the other. A fast method is timed on as many rows as the unit, even if there are fewer
 test rows, so that the fixed cost of a call (mostly checks of its input) is negligible for both.

@@ -23,7 +23,7 @@ _MIN_RATIO, _MAX_GAP = 0.6, 0.2
 # many names that were not meant. Set by hand.
 _MIN_CONTAINED = 3
 # Number of names that are offered, and number of names in a group up to which a message lists them
-# all. With more names the right one is more often there, but the message is longer. Set by hand.
+# all. With more names the right one is offered more often, but messages are longer. Set by hand.
 _MAX_OFFERED, _MAX_LISTED = 3, 8
 
 

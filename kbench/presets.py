@@ -128,12 +128,12 @@ HSS: Table = {
 TABLES: dict[str, Table] = {"dcsvm": DCSVM, "dcsvm_local": DCSVM_LOCAL, "hss": HSS, "meka": MEKA}
 
 
-def resolve(preset: str | None, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(preset: str | None, table: Table, user_values: Mapping[str, Any]) -> dict[str, Any]:
     """Values of all parameters that a preset table covers.
 
     preset : a key of `table`
     table : preset -> parameter -> default
-    given : the user's values, None if the user did not choose. Other names are ignored.
+    user_values : parameter -> value, None if the user did not choose. Other names are ignored.
 
     Returns the user's value where it is not None, otherwise the preset's.
 
@@ -143,6 +143,6 @@ def resolve(preset: str | None, table: Table, given: Mapping[str, Any]) -> dict[
         names = ", ".join(str(name) for name in table)
         raise ValueError(f"preset is {preset!r}, should be one of: {names}")
     return {
-        name: default if given.get(name) is None else given[name]
+        name: default if user_values.get(name) is None else user_values[name]
         for name, default in table[preset].items()
     }

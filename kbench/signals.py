@@ -55,7 +55,7 @@ class _Stop:
         if now > self._first_s + _PATIENCE_S:
             os._exit(128 + signum)
 
-    def again(self, signum: int, ready: threading.Event) -> None:
+    def send_again(self, signum: int, ready: threading.Event) -> None:
         """Send the first signal again after `_AGAIN_S`, because its exception was dropped.
 
         ready : set when Python's hook is about to return; an exception in it would be dropped, too
@@ -85,7 +85,7 @@ def stop_on_signals() -> None:
             default(unraisable)
             return
         ready = threading.Event()
-        threading.Thread(target=handler.again, args=(stop.signum, ready), daemon=True).start()
+        threading.Thread(target=handler.send_again, args=(stop.signum, ready), daemon=True).start()
         ready.set()
 
     sys.unraisablehook = hook

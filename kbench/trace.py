@@ -91,6 +91,7 @@ class Trace:
         self._cpu_mark += paused_cpu
 
     def _charge(self) -> None:
+        """Add the seconds since the last call to the innermost open phase."""
         now, cpu_now = self.wall_s(), self.cpu_s()
         if self._open:
             name = self._open[-1]

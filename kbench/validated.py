@@ -49,17 +49,17 @@ NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 
 
 def real(low: float | None, high: float | None, closed: str) -> Interval:
-    """Real numbers between two bounds; closed : "left", "right", "both" or "neither"."""
+    """Constraint: a real number between two bounds; closed : "left", "right", "both", "neither"."""
     return Interval(Real, low, high, closed=closed)
 
 
 def integer(low: int, high: int | None = None) -> Interval:
-    """Whole numbers from `low` to `high`, both included."""
+    """Constraint: a whole number from `low` to `high`, both included, or from `low` on."""
     return Interval(Integral, low, high, closed="left" if high is None else "both")
 
 
 def choice(*names: str) -> StrOptions:
-    """A constraint to one of these texts."""
+    """Constraint: one of these texts."""
     return StrOptions(set(names))
 
 

@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 def candidates(words: Sequence[str]) -> list[str]:
     """Completions of the last word, which may be empty, of the `words` after `kbench`."""
     *before, last = words or [""]
-    if before and before[0] in COMMANDS and before[0] != "plan":
+    if before and before[0] in COMMANDS and before[0] != "plan":  # plan takes the words of a run
         completions = _words_of_command(COMMANDS[before[0]][1], before[1:], last)
     else:
         completions = _words_of_run(before, last)

@@ -109,6 +109,7 @@ def _folders(values: dict[str, str]) -> bool:
 
 
 def _take_memory(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    """Reserve memory, 1 MiB at a time, until the limit ends the process."""
     buffers = []
     while True:
         buffers.append(bytearray(os.urandom(1 << 16)) * 16)

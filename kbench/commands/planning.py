@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     for reason in plan.dropped:
         print(f"dropped: {reason}")
     for message in plan.absent.values():
-        print(f"data not at hand: {message}")
+        print(f"absent data: {message}")
     if show == "summary":
         by_status = Counter(str(row["status"]) for _, row in done)
         states = "".join(f", {n} {status}" for status, n in sorted(by_status.items()))

@@ -148,7 +148,7 @@ def _tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         columns=parse_names(values.get("columns")),
         settings=parse_integer("settings", values.get("settings", str(SETTINGS))),
         trials=_flag(values, "trials"),
-        **_choice(values),
+        **_row_filters(values),
         **output,
     )
     return _deliver(text, output)
@@ -162,7 +162,7 @@ def _compare(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         folder,
         metric=values.get("metric"),
         trials=_flag(values, "trials"),
-        **_choice(values),
+        **_row_filters(values),
         **output,
     )
     return _deliver(text, output)
@@ -201,7 +201,7 @@ def _plot(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import plot
 
     out = Path(values.get("out", "plot.png"))
-    plot(folder, values.get("x", "fit_cpu_s"), values.get("y"), out=out, **_choice(values))
+    plot(folder, values.get("x", "fit_cpu_s"), values.get("y"), out=out, **_row_filters(values))
     print(out)
     return 0
 
@@ -211,7 +211,7 @@ def _mlflow(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
 
     store = values.get("out") or f"sqlite:///{folder.path.resolve() / '_mlflow.db'}"
     trials = _flag(values, "trials")
-    written, skipped = export_runs(folder, store, trials=trials, **_choice(values))
+    written, skipped = export_runs(folder, store, trials=trials, **_row_filters(values))
     print(f"{store}: {written:,} runs written, {skipped:,} were there")
     return 0
 
@@ -234,7 +234,7 @@ _REPORTS = {
 }
 
 
-def _choice(values: Mapping[str, str]) -> dict[str, Any]:
+def _row_filters(values: Mapping[str, str]) -> dict[str, Any]:
     """The arguments that choose a report's rows."""
     options = {f"{key}s": parse_names(values.get(key)) for key in ("method", "dataset", "tag")}
     return {**options, "reference": _flag(values, "reference")}

@@ -100,12 +100,12 @@ def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
         )
     written = ", ".join(f"{n} {status}" for status, n in sorted(summary.written.items()))
     n_before = summary.before.total()
-    parts = [written or "nothing to do"]
+    phrases = [written or "nothing to do"]
     if n_before:
-        parts.append(f"{n_before} done before")
+        phrases.append(f"{n_before} done before")
     if summary.not_begun:
-        parts.append(f"on_error=stop: {summary.not_begun} not begun; the same command runs them")
-    print(f"{'; '.join(parts)}; rows in {folder}, `kbench report` compares them")
+        phrases.append(f"on_error=stop: {summary.not_begun} not begun; the same command runs them")
+    print(f"{'; '.join(phrases)}; rows in {folder}, `kbench report` compares them")
 
 
 def _failures(summary: "Summary") -> list[str]:

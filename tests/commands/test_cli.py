@@ -147,7 +147,7 @@ def test_plan_runs_nothing(tmp_path):
     words = ["-m", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1"]
     done = run_here(tmp_path, "plan", *words, check=0)
     assert "4 runs: 4 to run, 0 done" in done.stdout
-    assert "data not at hand: ijcnn1" in done.stdout
+    assert "absent data: ijcnn1" in done.stdout
     flag_first = run_here(tmp_path, "-m", "plan", *words[1:])
     assert flag_first.stdout == done.stdout
     assert not (tmp_path / "results").exists()

@@ -250,7 +250,7 @@ def test_the_answer_names_what_would_be_right(here, capsys, words, instead):
     assert text.count("\n") == 1
     assert text.startswith("kbench: ")
     assert instead in text
-    assert "; a new one is written" not in text
+    assert "; a new key is written" not in text
     assert not list(here.rglob("*.parquet"))
 
 
