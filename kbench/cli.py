@@ -34,7 +34,7 @@ Commands:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 the command failed.
+    """Return the exit code: 0 all ok, 1 a run or a check failed, 2 the command failed.
 
     A signal that ends the command gives 128 plus its number; if nobody reads the output to its
     end, the signal is SIGPIPE.

@@ -25,9 +25,8 @@ UNIT_BYTES = 1 << 28
 REPEATS = 3
 _REPEATED_S = 0.002
 # Largest fraction of a timed call that its fixed cost, the time to predict one row, may take; and
-# seconds from which a call is long enough at any fixed cost. The fixed cost is 0.1 ms for most
-# methods, and 6 ms for a random forest, whose call would take 0.3 s without the second limit. Set
-# by hand.
+# seconds that suffice for any call. The fixed cost is 0.1 ms for most methods, and 6 ms for a
+# random forest, whose call would take 0.3 s without the second limit. Set by hand.
 _MAX_FIXED = 0.02
 _LONGEST_S = 0.05
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
@@ -50,7 +49,7 @@ def _max_rows(X: Any) -> int:
 
 
 def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float:
-    """Return the median seconds per row of `predict`.
+    """Return the seconds per row of calls of `predict` in which the fixed cost is small.
 
     X : (n, d) dense or CSR. The test rows.
     seconds : Measured time of one call predict(X)

@@ -40,7 +40,8 @@ SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
 # Guard: range of the largest absolute entry of rows. Its square does not underflow, and a sum of
 # 1e8 such squares, as in a distance, does not overflow.
 _RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e150)}
-# Attributes that hold indices of training rows, in an array or a list of arrays.
+# Attributes that hold indices of training rows, in an array or a list of arrays. If `fit` saw only
+# rows of positive weight, `fit_context` makes them indices among all rows.
 _ROW_NUMBERS = {"support_", "representatives_", "samples_", "centres_"}
 
 # Constraints of real parameters, for `_parameter_constraints`.

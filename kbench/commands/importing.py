@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError("kbench import takes one address or folder that kbench publish wrote")
     place = places[0].removesuffix("index.html")
     folder = ResultsFolder(values.get("results_dir") or "results")
-    with published_rows(place, lambda line: print(printable(line), file=sys.stderr)) as rows:
-        for report in gather(folder.path, rows):
-            print(printable(str(report).replace(str(rows), place), keep="\n"))
+    with published_rows(place, lambda line: print(printable(line), file=sys.stderr)) as site_folder:
+        for report in gather(folder.path, site_folder):
+            print(printable(str(report).replace(str(site_folder), place), keep="\n"))
     return 0

@@ -22,7 +22,7 @@ _MAX_NAMES = 3
 
 
 def main(argv: Sequence[str]) -> int:
-    """Plan, run, summarise; exit code 0, 1 if a run failed, or 128 + signal."""
+    """Plan, run, summarise; exit code 0, 1 if a run failed or lacks its data, or 128 + signal."""
     overrides, multirun, shows_config = parse_overrides(argv)
     if shows_config:
         return _show_config(overrides)
