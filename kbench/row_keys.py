@@ -15,7 +15,7 @@ def row_keys(X: Any, exponent: int = 0) -> np.ndarray:
     Keys are sums of random odd numbers times the bits of values, modulo 2^64 (Dietzfelbinger et
     al., J. Algorithms 1997). Dense and CSR rows of equal values have equal keys. O(n d) time.
 
-    exponent : values are divided by 2^exponent first
+    exponent : values are first divided by 2^exponent, to remove a unit that is a power of two
     """
     n, d = X.shape
     factors = np.random.RandomState(0).randint(2**63, size=d, dtype=np.uint64) * 2 + 1

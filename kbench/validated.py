@@ -254,8 +254,8 @@ def _within_range(X: Any) -> Any:
 
 @contextmanager
 def checked_arrays(estimator: Any) -> Iterator[None]:
-    """Suppress scikit-learn's warning that arrays lack the names of columns, inside the context:
-    `fit` makes these arrays of a data frame's rows and predicts for them."""
+    """Suppress scikit-learn's warning that X has no column names, while `fit` predicts for arrays
+    that it made of a data frame."""
     names = vars(estimator).pop("feature_names_in_", None)
     try:
         yield
