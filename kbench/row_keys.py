@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-# Number of entries whose keys are computed at a time; as float64 they take 2 MiB. Set
-# by hand.
+# Number of entries whose keys are computed at a time; as float64 they take 2 MiB. Set by hand.
 _BATCH = 2**18
 
 

@@ -94,7 +94,7 @@ def usual(*names: str) -> dict[str, list[Any]]:
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
-    """Decorate a method that fits with scikit-learn's `_fit_context`, and undo fits that fail.
+    """Decorate `fit` or `partial_fit` as scikit-learn's `_fit_context` does, and undo failed fits.
 
     A fit that fails or is interrupted restores the attributes from before the fit, unlike
     scikit-learn's estimators, which keep some attributes of each model. Changes that `partial_fit`
