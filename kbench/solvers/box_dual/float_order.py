@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+# Fast-math flags of the loops over points. "ninf" is not among them, because lift and drop of
+# `directions` may be infinite.
 FLAGS = {"contract", "nsz", "arcp", "nnan"}
 
 

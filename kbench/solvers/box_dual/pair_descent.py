@@ -29,9 +29,9 @@ from kbench.solvers.box_dual.float_order import (
 # Guard: least curvature in units of K_ii + K_jj, for points that coincide. It is about 8 eps of
 # float32, and 4,500 eps of float64, because inner products lose digits by cancellation.
 FLAT, FLAT_IN_FLOAT64 = 1e-6, 1e-12
-# Guard: a distance to a bound below this fraction of the coefficient (before the step or at the
-# bound) is a rounding error of float64 and counts as 0; otherwise the point would violate for ever.
-# The fraction is not one of u - l, which may be 1e15 times the coefficients.
+# Guard: if the distance to a bound after a step is below this fraction of the coefficient or of the
+# step, it is a rounding error of float64 and counts as 0; otherwise the point would violate for
+# ever. The unit is not u - l, which may be 1e15 times the coefficients.
 _ROUNDING = 1e-14
 
 
@@ -132,6 +132,8 @@ def _steps(
 @njit(nogil=True, inline="always")
 def move_pair(beta, i, j, way, h, limit, lower, upper):
     """Move min(way / h, limit) from beta[j] to beta[i], as far as both can go; return the amount.
+
+    way : w_j of the module's docstring; h : the curvature; limit : the longest step allowed
 
     A coefficient that meets its end becomes exactly the bound or 0, not a rounded sum, because code
     tests for equality. If one coefficient is moved onto its end, the other moves by the same

@@ -66,10 +66,10 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     Returns
     -------
     violation : float
-        From float64 residuals on the band; at least their rounding error.
+        From float64 residuals on the band; their rounding error if that is above `tol`.
     stop_reason : str
         "" if tol was reached, otherwise the name of the limit, or "precision": float64 steps no
-        longer halve the violation.
+        longer halve the violation, or the rounding error is above `tol`.
     """
     it = iterate
     n = len(it)
@@ -92,7 +92,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
         all_exact = limit or n * np.count_nonzero(it.beta) * value_ns <= _CHEAP_NS
-        band = np.ones(n, bool) if all_exact else _near_bounds(it, first, width * relative_width)
+        band = np.ones(n, bool) if all_exact else _in_band(it, first, width * relative_width)
         largest, mean = _correct(it, exact, is_exact, exact_beta, band, relative_width)
         drift, mean_error = max(it.residual_error, largest), max(mean_error, mean)
         it.residual_error = 0.0 if is_exact.all() else drift
@@ -118,7 +118,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
             exact_rows = True
             descent = BlockDescent(it, exact, RowCache(exact, 0.0, 1), descent.options)
         previous = violation
-        points = np.flatnonzero(is_exact & _near_bounds(it, first, width * relative_width))
+        points = np.flatnonzero(is_exact & _in_band(it, first, width * relative_width))
         if not np.array_equal(points, descent.active):
             descent.activate(points)
         before, exact_residual = it.beta.copy(), it.residual[is_exact]
@@ -162,7 +162,7 @@ def _correct(
     return float((correction / relative_width[new_points]).max()), float(correction.mean())
 
 
-def _near_bounds(it: Iterate, first: float, width: np.ndarray) -> np.ndarray:
+def _in_band(it: Iterate, first: float, width: np.ndarray) -> np.ndarray:
     """Return which points have a slack below `first` or below their width : (n,); (n,) bool."""
-    near: np.ndarray = it.slack() < np.maximum(first, width)
-    return near
+    below: np.ndarray = it.slack() < np.maximum(first, width)
+    return below

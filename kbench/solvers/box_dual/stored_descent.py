@@ -98,6 +98,7 @@ class StoredDescent:
             if n_stalled > PATIENCE:
                 break
             before, v = beta.copy(), e - it.intercept
+            # At least the steps for an eighth of S: points become free. Set by hand.
             max_steps = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8 + 1)
             steps = steps_in(
                 self.K,

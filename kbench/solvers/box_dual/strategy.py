@@ -33,9 +33,9 @@ _FLOAT64_POINTS = 1024
 # Solves stop at this fraction of the tolerance, so that the float64 violation, which differs by
 # rounding, is rarely above the tolerance (docs/solver.md, "Constants").
 _TARGET = 0.9
-# Search for the intercept of groups: tolerance of the solves in units of the mean |z|; the search
-# ends at a step of the intercept below _SMALL_STEP times this tolerance, or after _SECANT_STEPS.
-# More exact searches save working sets across groups, and cost more solves. Set by hand.
+# The search for the intercept solves groups to this tolerance, in units of the mean |z|, and ends
+# after a step below _SMALL_STEP (set by hand) times the tolerance, or after _SECANT_STEPS. A more
+# exact search saves working sets across groups and costs more solves (docs/solver.md, "Constants").
 _SEARCH_TOLERANCE, _SMALL_STEP = 0.002, 0.1
 _SECANT_STEPS = 6
 
@@ -52,9 +52,9 @@ class Strategy:
     def solver(self, iterate: Iterate) -> NestedSubsets:
         """Return a solver of one problem, with a row cache where storing rows pays.
 
-        All points are active from the start without shrinking (or without the switch
-        `nested_subsets`), with few points, and if rows are stored at their first use and half of
-        all rows fit into the cache. Otherwise the active set S grows over nested subsets.
+        All points are active from the start if shrinking or the switch `nested_subsets` is off, if
+        there are few points, or if rows are stored at their first use and half of all rows fit into
+        the cache. Otherwise the active set S grows over nested subsets.
         """
         kernel, options = iterate.kernel, self.options
         uses = min_uses(kernel) if options.recompute_rows else 1
@@ -106,7 +106,7 @@ def solve_groups(
         return _solve_coupled(iterate, groups, tol, strategy)
     # Memory is divided as if all groups were solved at once. If the division depended on the number
     # of threads, other rows would be stored, and products with stored rows are rounded differently.
-    area = sum(len(group) ** 2 for group in groups)
+    n_pairs = sum(len(group) ** 2 for group in groups)
     results: list[tuple[float, str]] = []
     lock = threading.Lock()
 
@@ -119,11 +119,11 @@ def solve_groups(
             results.append(result)
 
     strategies = [
-        strategy.for_group(strategy.cache_mb * len(group) ** 2 / area) for group in groups
+        strategy.for_group(strategy.cache_mb * len(group) ** 2 / n_pairs) for group in groups
     ]
     tasks = [
-        functools.partial(solve, group, inner)
-        for group, inner in zip(groups, strategies, strict=True)
+        functools.partial(solve, group, group_strategy)
+        for group, group_strategy in zip(groups, strategies, strict=True)
     ]
     _for_each(groups, tasks, iterate)
     # A solved group has the reason "", the least of all strings.
@@ -168,12 +168,12 @@ def _solve_coupled(
 def _find_intercept(
     whole: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
 ) -> None:
-    """Bring `whole` from beta = 0 near the solution with 1'beta = 0, its residual up to date."""
+    """Move `whole` from beta = 0 to near the solution with 1'beta = 0; update its residual."""
     subproblems = [Subproblem(whole, group) for group in groups]
     iterates = [subproblem.iterate for subproblem in subproblems]
-    area = sum(len(group) ** 2 for group in groups)
+    n_pairs = sum(len(group) ** 2 for group in groups)
     solvers = [
-        strategy.for_group(strategy.cache_mb * len(group) ** 2 / area).solver(iterate)
+        strategy.for_group(strategy.cache_mb * len(group) ** 2 / n_pairs).solver(iterate)
         for group, iterate in zip(groups, iterates, strict=True)
     ]
     search_tol = _SEARCH_TOLERANCE * whole.scale
@@ -186,7 +186,7 @@ def _find_intercept(
     def surplus() -> float:
         return sum(float(iterate.beta.sum()) for iterate in iterates)
 
-    def move(intercept: float, tolerance: float) -> float:
+    def solve_at(intercept: float, tolerance: float) -> float:
         for iterate in iterates:
             iterate.intercept = intercept
         solve_all(lambda solver: solver.from_here(tolerance))
@@ -200,11 +200,11 @@ def _find_intercept(
         step = -h / slope
         if abs(step) < _SMALL_STEP * search_tol:
             break
-        before, h = h, move(c + step, search_tol)
+        before, h = h, solve_at(c + step, search_tol)
         c += step
         if (h - before) * step < 0.0:
             slope = (h - before) / step
-    h = move(c - h / slope, _TARGET * tol)
+    h = solve_at(c - h / slope, _TARGET * tol)
     for subproblem in subproblems:
         subproblem.write_back()
     whole.intercept = iterates[0].intercept

@@ -24,7 +24,8 @@ from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.predictor_corrector import PrimalDualPoint
 from kbench.solvers.interior_point.problem import BoxQP
 
-# Proximal steps of a round. The first solves a face whose curvatures are all above D. Guard.
+# Proximal steps of a round, unless one no longer halves the residual. The first step solves a face
+# whose curvatures are all above D. Guard.
 _MAX_PROXIMAL = 8
 # D relative to the mean of the diagonal of K. The larger D moves coefficients less along directions
 # without curvature; the smaller D is used if the result is not exact then. Set by hand.
@@ -98,9 +99,9 @@ def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Opti
             at_upper |= free & (target > x) & (problem.upper - x <= nearness)
             continue
         slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
-        misses = np.where(at_lower, -slope, np.where(at_upper, slope, 0.0))
-        worst = int(misses.argmax())
-        if misses[worst] <= tolerance:
+        wrong_multipliers = np.where(at_lower, -slope, np.where(at_upper, slope, 0.0))
+        worst = int(wrong_multipliers.argmax())
+        if wrong_multipliers[worst] <= tolerance:
             break
         at_lower[worst] = at_upper[worst] = False
     return assess(problem, point.x, point.b) if best is None else best
@@ -127,10 +128,10 @@ def _on_face(
     last = np.inf
     for _ in range(_MAX_PROXIMAL):
         slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
-        off = float(np.abs(slope[free]).max(initial=0.0))
-        if not off < 0.5 * last:
+        residual = float(np.abs(slope[free]).max(initial=0.0))
+        if not residual < 0.5 * last:
             break
-        last = off
+        last = residual
         difference = problem.K.difference(w, problem.coef(x))
         dx, dw, db = solve(-slope, difference, problem.d - matmul(problem.A, x))
         x, w, b = x + dx, w + dw, b + db
@@ -143,7 +144,7 @@ def at_bounds(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
     if len(problem.signs) > 1:
         x = np.maximum(np.multiply.outer(problem.signs, coef).ravel(), 0.0)
     above, below = x - problem.lower, problem.upper - x
-    y, z = (np.where(gap == 0.0, problem.scale, 0.0) for gap in (above, below))
+    y, z = (np.where(slack == 0.0, problem.scale, 0.0) for slack in (above, below))
     b = assess(problem, x, np.zeros(len(problem.A))).b
     return PrimalDualPoint(x, problem.K.weights(problem.coef(x)), b, above, below, y, z)
 

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-# Factorisations of a problem; most take 15 to 40 (docs/solver.md, "Constants").
+# Number of factorisations that a problem is expected to take; measured problems take 15 to 50
+# (docs/solver.md, "Kernels of low rank").
 _FACTORISATIONS = 25
-# Least number of rows of a factor for each column: r x r matrices are then cheap (docs/solver.md).
+# Least number of rows of a factor for each column: r x r matrices are then cheap (docs/solver.md,
+# "Constants").
 _ROWS_PER_COLUMN = 10
-# Nanoseconds of a multiplication, if every factorisation had all points (later ones leave out
+# Nanoseconds of a multiplication, as if every factorisation had all points (later ones leave out
 # points at bounds), and of the remaining work of an iteration (`scripts/bench_small.py --any-C`).
 _NANOSECONDS = 0.015
 _NANOSECONDS_OF_ITERATION = 150_000.0
@@ -14,13 +16,13 @@ _NANOSECONDS_OF_ITERATION = 150_000.0
 # step (`scripts/bench_small.py --any-C`).
 NANOSECONDS_PER_POINT = 0.6
 NANOSECONDS_OF_STEP = 60.0
-# Largest number of points for which the large-problem solver may hand over to the interior-point
-# method on the stored matrix (`scripts/bench_small.py --any-C`).
+# Largest number of points for which the large-problem solver may hand over to the method on the
+# stored matrix, whose factorisations take n^3 / 3 each (`scripts/bench_small.py --any-C`).
 MAX_STORED = 2000
 
 
 def is_low_rank(n: int, rank: float, n_features: int) -> bool:
-    """Whether n points of a kernel of this rank are solved on its explicit map at once.
+    """Whether n points of a kernel of this rank are solved on its explicit map from the start.
 
     25 factorisations of n r^2 multiplications are compared with n^2 d multiplications of a dual
     solver, which computes most kernel values once.

@@ -41,7 +41,7 @@ class InteriorResult:
     """Solution of a dual and how far it is from an optimum."""
 
     coef: np.ndarray  # (n,): b, exactly at its bounds or 0 where it is not free
-    intercept: float  # 0 without one
+    intercept: float  # 0 if the problem has none
     # As in `BoxDualResult`, from residuals that were summed afresh.
     objective: float
     violation: float
@@ -70,7 +70,7 @@ def solve_interior(
 ) -> InteriorResult:
     """Solve the dual of n points.
 
-    K : LowRank or Gram of n points
+    K : LowRank or StoredKernel of n points
     z, lower, upper : (n,)
     coupled : Whether the sum of the coefficients is fixed; its multiplier is the intercept
     tol : Violation of a solved problem
@@ -81,7 +81,7 @@ def solve_interior(
         Coefficients within the bounds. If the same coefficients are at a bound at the optimum, no
         iteration is needed.
 
-    20 to 50 iterations of `K.work` multiplications each; memory is K and O(n).
+    Takes 15 to 50 iterations of `K.work` multiplications each; memory is K and O(n).
     """
     moves, n = np.flatnonzero(lower < upper), len(z)
     if len(moves) < n:
@@ -203,11 +203,13 @@ def _optimum(
     del point
     best = assess(problem, canonical(problem, best.x), best.b)
     coef = problem.coef(best.x) + 0.0  # no -0.0
-    if best.off <= MAX_OFF and best.violation + K.unseen(coef) <= tol:
+    if best.off <= MAX_OFF and best.violation + K.entry_rounding(coef) <= tol:
         reason = "tol"
     elif ended:
         reason = "max_time" if stopped() else "max_iter"
-    elif best.off <= MAX_OFF and best.violation <= max(rounding(K.diagonal, coef), K.unseen(coef)):
+    elif best.off <= MAX_OFF and best.violation <= max(
+        rounding(K.diagonal, coef), K.entry_rounding(coef)
+    ):
         reason = "rounding"
     else:
         reason = "failed"

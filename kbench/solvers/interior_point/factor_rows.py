@@ -16,7 +16,8 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels.threads import run_tasks
 from kbench.solvers.interior_point.factors import weighted_gram
 
-# Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MiB of the cache. Set by hand.
+# Rows that `ReadRows` converts to float64 and centres at a time: 4,096 rows of 30 columns are 1 MiB
+# and stay in the cache. Set by hand.
 _BLOCK = 4096
 # Least number of rows in a part of a stored factor, and the largest number of parts. More parts
 # divide the work more evenly, but a part costs up to 0.05 ms to start, and the cheapest sum over
@@ -27,13 +28,13 @@ Block = tuple[slice, np.ndarray]
 
 
 class FactorRows(Protocol):
-    """V : (n, r) float64, by consecutive parts of consecutive blocks of rows.
+    """V : (n, r) float64, in consecutive parts, each of which is read in blocks of rows.
 
     Attributes
     ----------
     shape : (n, r)
     n_parts : int
-    signs : (n,) ints of -1 and 1 by which the rows of `blocks` are to be multiplied; None is 1
+    signs : (n,) ints of -1 and 1 by which the rows of `blocks` are to be multiplied; None: all 1
     """
 
     @property
@@ -50,7 +51,7 @@ class FactorRows(Protocol):
         array is valid until the next one and must not be changed."""
 
     def at(self, points: np.ndarray) -> np.ndarray:
-        """Some rows, (len(points), r)."""
+        """Return the rows of these points with their signs, (len(points), r)."""
 
     def take(self, points: np.ndarray) -> "FactorRows":
         """The factor of some of the points, in increasing order."""
@@ -131,7 +132,7 @@ class ReadRows:
         return ReadRows(self._sizes, self._read, self.signs, self._d, mean, self._Z)
 
     def blocks(self, part: int) -> Iterator[Block]:
-        # One array serves all blocks, and one has the mean in each row: both stay in the cache.
+        # `buffer` serves all blocks, and each row of `mean` is the mean: both stay in the cache.
         buffer, mean = np.empty((_BLOCK, self._d)), np.tile(self._mean, (_BLOCK, 1))
         k = len(self._sizes)
         for number in range(part * k // self.n_parts, (part + 1) * k // self.n_parts):
@@ -149,10 +150,10 @@ class ReadRows:
         rows = np.empty((len(points), self.shape[1]))
         numbers = np.searchsorted(self._ends, points, side="right")
         for number in np.unique(numbers):
-            in_chunk = numbers == number
-            X = self._read(number)[points[in_chunk] - self._starts[number]]
+            in_block = numbers == number
+            X = self._read(number)[points[in_block] - self._starts[number]]
             V = (X if isinstance(X, np.ndarray) else X.toarray()) - self._mean
-            rows[in_chunk] = V if self._Z is None else matmul(V, self._Z)
+            rows[in_block] = V if self._Z is None else matmul(V, self._Z)
         return rows * self.signs[points, None]
 
     def take(self, points: np.ndarray) -> "ReadRows":

@@ -26,6 +26,7 @@ def is_semidefinite(K: np.ndarray) -> bool:
     largest = float(np.abs(K.diagonal()).max(initial=0.0))
     if largest == 0.0:
         return not K.any()
+    # Guard: smaller differences from the transpose are rounding errors.
     if not np.allclose(K, K.T, rtol=0.0, atol=1e-12 * largest):
         return False
     shifted = K + len(K) * _NEGATIVE * largest * np.eye(len(K))
@@ -36,12 +37,12 @@ def is_semidefinite(K: np.ndarray) -> bool:
     return True
 
 
-def largest_places(values: np.ndarray, lower: float, max_places: int) -> np.ndarray:
-    """Indices of the largest values above `lower`, at most `max_places`, in ascending order."""
-    places = np.flatnonzero(values > lower)
-    if len(places) > max_places:
-        places = np.sort(places[np.argpartition(-values[places], max_places)[:max_places]])
-    return places
+def largest_indices(values: np.ndarray, lower: float, max_count: int) -> np.ndarray:
+    """Indices of the largest values above `lower`, at most `max_count`, in ascending order."""
+    indices = np.flatnonzero(values > lower)
+    if len(indices) > max_count:
+        indices = np.sort(indices[np.argpartition(-values[indices], max_count)[:max_count]])
+    return indices
 
 
 def weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:

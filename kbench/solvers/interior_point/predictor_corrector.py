@@ -8,7 +8,7 @@ Each iteration linearises this system with s y = v z = mu in place of 0. The mat
 equations, Q with the diagonal y / s + z / v, is factorised once, and two systems are solved. The
 predictor has mu = 0; its longest step shows how far s'y + v'z can fall, from which mu follows. The
 corrector has this mu, and subtracts the second-order terms dx dy and -dx dz of the predictor. The
-method takes 15 to 40 iterations for any bounds and condition number (docs/solver.md, "Kernels of
+method takes 15 to 50 iterations for any bounds and condition number (docs/solver.md, "Kernels of
 low rank").
 
 Reference: S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J.
@@ -25,10 +25,11 @@ from scipy.linalg import LinAlgError
 from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.problem import BoxQP
 
-# Stop after this many iterations in which neither the gap nor a residual fell by a tenth: float64
-# then allows no further decrease. Set by hand.
+# Stop after more than this many consecutive iterations in which neither the gap nor a residual fell
+# by a tenth, or after two if the gap is reached: float64 then allows no further decrease. Set by
+# hand.
 _MAX_IDLE = 8
-# Guard against endless loops: the slowest problem needs 40 iterations.
+# Guard against endless loops: problems take up to 50 iterations.
 _MAX_ITERATIONS = 100
 # Stop at these residuals: of the gradient relative to `problem.scale`, of the equalities relative
 # to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves. Set by hand.
@@ -85,27 +86,27 @@ def minimise(
         residual += point.z
         infeasible = problem.d - matmul(problem.A, point.x)
         products = float(matmul(point.above, point.y) + matmul(point.below, point.z))
-        # Guard: if the two terms of the objective cancel, a thousandth of their sizes.
+        # Guard: if the two terms of the objective cancel, a thousandth of their sizes is the unit.
         size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
         first = products if first is None else first
         # If the objective at the optimum is zero, the gap is relative to the first complementarity.
         point.gap = products / max(size, _ZERO_OBJECTIVE * first, 1e-300)
-        off = float(np.abs(residual).max()) / problem.scale
-        off_sum = float(np.abs(infeasible).max(initial=0.0))
-        off_sum /= max(float(np.abs(point.x).sum()), 1e-300)
-        # An error of the gradient counts a thousandth of the same relative gap. Set by hand.
-        merit = max(point.gap, 1e-3 * off, off_sum)
+        gradient_error = float(np.abs(residual).max()) / problem.scale
+        equality_error = float(np.abs(infeasible).max(initial=0.0))
+        equality_error /= max(float(np.abs(point.x).sum()), 1e-300)
+        # A residual of the gradient weighs a thousandth of an equal relative gap. Set by hand.
+        merit = max(point.gap, 1e-3 * gradient_error, equality_error)
         if not np.isfinite(merit):
             return best
         # A decrease below a quantity's limit, or by less than 10 %, is no progress. Set by hand.
         remaining = products if point.gap > gap else 0.0
-        sizes = np.array([remaining, max(off, _RESIDUAL), max(off_sum, _SUM)])
+        sizes = np.array([remaining, max(gradient_error, _RESIDUAL), max(equality_error, _SUM)])
         n_idle = 0 if (sizes < 0.9 * lowest).any() else n_idle + 1
         lowest = np.minimum(lowest, sizes)
         if merit < best_merit:
             best, best_merit = point, merit
         if (
-            (point.gap <= gap and off <= _RESIDUAL and off_sum <= _SUM)
+            (point.gap <= gap and gradient_error <= _RESIDUAL and equality_error <= _SUM)
             or n_idle > (_MAX_IDLE if point.gap > gap else 1)
             or point.n_iter >= _MAX_ITERATIONS
             or stop(point.n_iter)
@@ -164,6 +165,7 @@ def _step(
     dz *= dx
     after = products + t * change + t * t * float(dy.sum() - dz.sum())
     m = 2 * len(dx)
+    # Mehrotra's choice; `after` is the complementarity after the predictor's longest step.
     mu = products / m * (max(after, 0.0) / products) ** 3
     # The corrector's changes of the products: mu - above y - dx dy and mu - below z + dx dz.
     dy += above * y

@@ -28,7 +28,7 @@ from kbench.solvers.interior_point.factor_rows import (
 from kbench.solvers.interior_point.factors import (
     factorised_definite,
     factorised_symmetric,
-    largest_places,
+    largest_indices,
 )
 
 # Columns whose correlation matrix has a condition number below this are not whitened: a Cholesky
@@ -43,8 +43,8 @@ _NEAR = 1e-4
 # with T k(x, x) above this number stay unknowns, at most _MORE_FREE more than there are equations:
 # more enlarge the system, fewer lose digits that refinement has to restore. Set by hand.
 _FREE, _MORE_FREE = 100.0, 8
-# A solve is refined until its residual relative to the right-hand side is at most this, and at most
-# _MAX_REFINEMENTS times. Set by hand.
+# A solve is refined until its residual relative to the right-hand side is at most this or no longer
+# falls, and at most _MAX_REFINEMENTS times. Set by hand.
 _SOLVED = 1e-12
 _MAX_REFINEMENTS = 3
 
@@ -74,7 +74,7 @@ class Matrix(Protocol):
     def offset(self, beta: np.ndarray) -> float:
         """The constant that centring has subtracted from K beta, for coefficients of sum 0."""
 
-    def unseen(self, beta: np.ndarray) -> float:
+    def entry_rounding(self, beta: np.ndarray) -> float:
         """Bound on the error of K beta from rounding of K's entries alone, not of sums."""
 
     def weights(self, beta: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ class Matrix(Protocol):
         """K beta : (n,) of the weights w of beta."""
 
     def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        """Residual of the equation that w are the weights of beta; a vector like w."""
+        """Residual of the equation that defines w as the weights of beta, (len(w),)."""
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         """Factorise Newton's equations.
@@ -169,7 +169,7 @@ class LowRank:
         [ R + U'TU  U'TA' ] [dw]   [ U'T r - s ]
         [ A T U     A T A'] [db] = [ A T r - t ],      dx = T (r - E'U dw - A'db)
 
-    (Fine and Scheinberg 2001; Ferris and Munson 2002): n r^2 multiplications. T of free points
+    (Fine and Scheinberg 2001; Ferris and Munson 2002), in n r^2 multiplications. T of free points
     grows without bound and would dominate these sums. The points with the largest T remain unknowns
     beside dw and db, in a symmetric indefinite system with T^-1 on its diagonal.
     """
@@ -217,7 +217,7 @@ class LowRank:
     def offset(self, beta: np.ndarray) -> float:
         return float(matmul(self._mean, sums(self._V, beta)))
 
-    def unseen(self, beta: np.ndarray) -> float:
+    def entry_rounding(self, beta: np.ndarray) -> float:
         return 0.0
 
     def product(self, beta: np.ndarray) -> np.ndarray:
@@ -237,7 +237,7 @@ class LowRank:
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         U, (k, c, n), r = self._U, A.shape, self._U.shape[1]
         A, bounded = A.reshape(k, c * n), T.reshape(c * n)
-        free = largest_places(bounded * np.tile(self.diagonal, c), _FREE, r + k + _MORE_FREE)
+        free = largest_indices(bounded * np.tile(self.diagonal, c), _FREE, r + k + _MORE_FREE)
         f, row = len(free), free % n
         weight = bounded[free]
         bounded[free] = 0.0  # T of the variables that are eliminated
@@ -319,7 +319,7 @@ class StoredKernel:
     def offset(self, beta: np.ndarray) -> float:
         return float(matmul(self._mean, beta))
 
-    def unseen(self, beta: np.ndarray) -> float:
+    def entry_rounding(self, beta: np.ndarray) -> float:
         return float(np.finfo(np.float64).eps * self._largest * np.linalg.norm(beta))
 
     def product(self, beta: np.ndarray) -> np.ndarray:

@@ -60,7 +60,7 @@ def solve_eigenpro(
     alpha : >= 0; 0 in the paper
     batch_size : m, at most n; the number of rows of a step
     subsample_size : s, at most n
-    n_directions : q, of which q - 1 eigenvalues are lowered; 1 lowers none, None is the paper's q.
+    n_directions : q; the first q - 1 eigenvalues are lowered, 1 lowers none. None: the paper's q.
     max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`; the default of `max_iter`
         is set by hand.
 
@@ -130,7 +130,7 @@ def lower_eigenvalues(
 ) -> LoweredEigenvalues:
     """The preconditioner from the rows `sample` : (s,). O(s^3) time and s^2 kernel values.
 
-    n_directions : q, of which q - 1 eigenvalues are lowered; None is the largest, up to
+    n_directions : q; the first q - 1 eigenvalues are lowered. None: the largest q, up to
         `max_directions`, whose critical batch size is at most `batch_size`.
     ridge, row_ridge : lambda / n, added to all eigenvalues; lambda, added to beta(k_P).
     """

@@ -25,8 +25,8 @@ from kbench.solvers.ridge.limited_steps import (
     Steps,
 )
 
-# Kernel values of a block of rows and all centres: memory (12 bytes each) against the speed of
-# products. Set by hand.
+# Largest number of kernel values between a block of rows and all centres: memory (12 bytes each)
+# against the speed of products. Set by hand.
 _VALUES = 2**21
 # Variance reduction begins after a pass that leaves more than this fraction of the residual of the
 # pass before. Set by hand.
@@ -54,7 +54,8 @@ class NormalEquations(Steps):
     ----------
     stagnates : bool. Whether a pass has left more than half of the previous pass's residual.
     rises : bool
-        Whether the last pass left a residual above 4 times the lowest of variance reduction.
+        Whether the last pass left a residual above 4 times the lowest since variance reduction
+        began.
 
     Notes
     -----
@@ -77,8 +78,8 @@ class NormalEquations(Steps):
         self._H: np.ndarray = np.zeros((p, t))
         self._target: np.ndarray = np.zeros((p, t))
         # Sums of squares of r and of Y at the rows visited.
-        self._squares: np.ndarray = np.zeros(t)
-        self._largest: np.ndarray = np.zeros(t)
+        self._squares_of_r: np.ndarray = np.zeros(t)
+        self._squares_of_Y: np.ndarray = np.zeros(t)
         self._rows_since_pass = 0
         self._estimate: np.ndarray = np.ones(t)  # for coefficients 0
         self._lowest = np.inf  # lowest estimate since variance reduction began
@@ -96,7 +97,7 @@ class NormalEquations(Steps):
 
         others : indices and coefficients of further centres of f
 
-        b p kernel values, and b for each further centre.
+        Takes b p kernel values, and b for each further centre.
         """
         before = self._r[rows]
         first = ~self._visited[rows, None] * self.Y[rows]
@@ -109,8 +110,8 @@ class NormalEquations(Steps):
             h = change + (len(rows) / len(self.Y)) * self._H
         self._H += change
         self._target += target
-        self._squares += (np.square(self._r[rows]) - np.square(before)).sum(axis=0)
-        self._largest += np.square(first).sum(axis=0)
+        self._squares_of_r += (np.square(self._r[rows]) - np.square(before)).sum(axis=0)
+        self._squares_of_Y += np.square(first).sum(axis=0)
         self._visited[rows] = True
         self.rises = False
         self._rows_since_pass += len(rows)
@@ -126,9 +127,9 @@ class NormalEquations(Steps):
         y: np.ndarray,
         *others: np.ndarray,
     ) -> list[np.ndarray]:
-        """K_ZB times g = K_BZ a - y of rows B, which is stored as r_B, and times each of `others`.
+        """Return K_ZB g for g = K_BZ a - y at the rows B, and K_ZB times each of `arrays`.
 
-        y, others : (b, t) each; nothing is computed for `others` that are zero
+        y, arrays : (b, t) each; nothing is computed for arrays that are zero. g is stored as r_B.
         """
         points, (p, t) = kernel.points(self.centres), a.shape
         nonzero = [other for other in others if other.any()]
@@ -150,8 +151,8 @@ class NormalEquations(Steps):
     @property
     def diverges(self) -> bool:
         """Whether errors at the rows visited are above `DIVERGED` times those of coefficients 0."""
-        bound = DIVERGED**2 * np.where(self._largest == 0.0, 1.0, self._largest)
-        return not np.all(self._squares <= bound)
+        bound = DIVERGED**2 * np.where(self._squares_of_Y == 0.0, 1.0, self._squares_of_Y)
+        return not np.all(self._squares_of_r <= bound)
 
     def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
         if self._rows_since_pass < len(self.Y):
@@ -182,7 +183,8 @@ class NormalEquations(Steps):
     def residual(self, x: np.ndarray) -> np.ndarray | None:
         """Relative residual of x : (p, t) at all rows, in float64; (t,). n p kernel values.
 
-        Returns None if the deadline passes before all rows are visited.
+        Stores the residuals and H of x. Returns None if the deadline passes before all rows are
+        visited.
         """
         H: np.ndarray = np.zeros(x.shape)
         target: np.ndarray = np.zeros(x.shape)
@@ -195,8 +197,8 @@ class NormalEquations(Steps):
             target += products[1]
         self._H, self._target = H, target
         self._visited[:] = True
-        self._squares = np.square(self._r).sum(axis=0)
-        self._largest = np.square(self.Y).sum(axis=0)
+        self._squares_of_r = np.square(self._r).sum(axis=0)
+        self._squares_of_Y = np.square(self.Y).sum(axis=0)
         self._estimate = self._relative(x)
         return self._estimate
 
@@ -218,7 +220,7 @@ class NormalEquations(Steps):
         self.kernel = self._exact
 
     def result(self, a: np.ndarray, steps_of_a_pass: int, **chosen: float) -> DescentResult:
-        """Return the result of coefficients a : (p, t).
+        """Return the result of coefficients a : (p, t); a pass takes `steps_of_a_pass` batches.
 
         If the residual is above `tol`, a is replaced by its multiple of least error at 2,000 rows,
         whose error at these rows is at most that of coefficients 0.
