@@ -90,10 +90,10 @@ _FREE_OF_SET = 1.5
 # which most sets S never need. With 1, w8a takes twice as long, with 4 ijcnn1 a tenth longer.
 _STORED_AFTER = 16
 # In a regression, whose minima over all free points need no stored matrix, that of m points is
-# stored once working sets have taken this number of nanoseconds times m^2. At once, kin40k with
-# C = 10 takes 1.6 times as long, cadata with C = 100 2.2 times and 14 problems 1.21 times in the
-# geometric mean; with twice the number they take .96 times as long, seven lines of everyday data
-# 1.08 times (`scripts/bench_small.py --regression`, `scripts/bench_everyday.py`).
+# stored once working sets have taken this number of nanoseconds times m^2. If it is stored at once,
+# kin40k with C = 10 takes 1.6 times as long, cadata with C = 100 2.2 times and 14 problems 1.21
+# times in the geometric mean; with twice the number, the 14 take .96 times as long and seven of
+# everyday data 1.08 times (`scripts/bench_small.py --regression`, `scripts/bench_everyday.py`).
 _STORED_NS = 6.0
 
 
@@ -116,7 +116,7 @@ class BlockDescent:
         self.iterate, self.kernel, self.rows = iterate, kernel, rows
         self.options = options
         self._pairs_before_face = _PAIRS_BEFORE_FACE
-        self._values_in_all = 0  # kernel values that working sets of any S have taken
+        self._values_in_all = 0  # kernel values that working sets of all S so far have computed
         self.activate(np.empty(0, np.intp))
 
     def activate(self, points: np.ndarray) -> None:
@@ -170,7 +170,8 @@ class BlockDescent:
         is_few = len(S) <= 2 * WORKING_SET
         is_expensive = _EXPENSIVE <= self.kernel.nanoseconds < math.inf
         size = 2 * WORKING_SET if is_few else _SMALL_SET if is_expensive else WORKING_SET
-        # In a regression, minima over all free points of S come between its working sets.
+        # In a regression, S stays more than one working set: minima over all its free points come
+        # between them.
         if not is_few and len(S) <= options.whole_set and not it.epsilon:
             size = len(S)
         W, new = np.empty(0, np.intp), slice(0, 0)
@@ -226,8 +227,8 @@ class BlockDescent:
                 diagonal[W],
                 2.0 * stop if it.coupled else stop,
             )
-            faces = self._takes_faces and n_free <= _FREE_OF_SET * len(W)
-            first = min(max_steps, int(self._pairs_before_face * len(W))) if faces else max_steps
+            try_face = self._takes_faces and n_free <= _FREE_OF_SET * len(W)
+            first = min(max_steps, int(self._pairs_before_face * len(W))) if try_face else max_steps
             steps = descend(first, it.epsilon)
             if steps == first < max_steps:
                 self._face_of_set(S[W], K_W, beta_W, e_W, lower_W, upper_W)
@@ -280,7 +281,8 @@ class BlockDescent:
         return bool(self.iterate.epsilon and self.iterate.coupled and self.options.face_newton)
 
     def _face_is_due(self, sets: int, violation: float, n_free: int) -> bool:
-        """Whether to compute a minimum over the free points of S, `sets` working sets after one."""
+        """Whether to compute a minimum over the free points of S, `sets` working sets after the
+        last one."""
         if not self._takes_faces or sets < max(2.0, n_free * n_free / _SETS_PER_FACE):
             return False
         return violation < _FACE_FOUND * self.iterate.scale and 2 <= n_free <= _MAX_FREE

@@ -40,15 +40,15 @@ def lift_and_drop(x, up, down, epsilon):
 
 @njit(cache=True, nogil=True)
 def are_at_ends(beta, lower, upper):
-    """Whether all coefficients are at their ends up to rounding, and at least one not exactly."""
-    moved = False
+    """Whether all coefficients are at their ends up to rounding, at least one of them inexactly."""
+    inexact = False
     for i in range(beta.shape[0]):
         x, near = beta[i], _AT_END * abs(beta[i])
         if x != 0.0 and lower[i] < x < upper[i]:
-            moved = True
+            inexact = True
             if lower[i] + near < x < upper[i] - near:
                 return False
-    return moved
+    return inexact
 
 
 _at_ends: Any = are_at_ends  # mypy does not know the arguments of a compiled function

@@ -103,18 +103,18 @@ class Duplicates:
 @njit(cache=True)
 def _fill(amount, bound, kind, order, alpha):
     """Distribute amount : (m,) of each kind over its copies in the order `order` : (n,)."""
-    left = amount.copy()
+    remaining = amount.copy()
     for i in order:
         k = kind[i]
         rounding = _ROUNDING * amount[k]
         # Code tests for equality whether a point is at a bound.
-        if left[k] <= rounding:
+        if remaining[k] <= rounding:
             alpha[i] = 0.0
-        elif abs(left[k] - bound[i]) <= rounding or left[k] > bound[i]:
+        elif abs(remaining[k] - bound[i]) <= rounding or remaining[k] > bound[i]:
             alpha[i] = bound[i]
         else:
-            alpha[i] = left[k]
-        left[k] -= alpha[i]
+            alpha[i] = remaining[k]
+        remaining[k] -= alpha[i]
 
 
 def _projected(X: Any, direction: np.ndarray) -> np.ndarray:

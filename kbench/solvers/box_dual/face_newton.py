@@ -12,7 +12,7 @@ if K is ill-conditioned (a wide kernel) and the bounds are large. So, as in More
 0 counts as a bound, because the slope of epsilon |b| changes there; in a classifier 0 is a bound.
 
 The ridge keeps the matrix positive definite in spite of rounding; d still lowers the objective for
-every t <= 1, because d'e_F >= d'K_FF d.
+every t <= 1, because d'(e_F - epsilon sign(b_F)) >= d'K_FF d.
 
 Only problems without an intercept use these steps: ijcnn1_large_C takes more than three times as
 long without them (`scripts/ablate_svm.py --free`, `face_newton`).

@@ -42,7 +42,8 @@ _MAX_FIXED = 0.5
 # again, and each costs a triangular solve. 5,000 rows of noise with C = 100 and 2,833 free points
 # take 0.33 s instead of 0.93 s (`scripts/bench_everyday.py`).
 _EARLY, _FEW = 0.2, 0.1
-# Guard: a point of R gains by leaving its end if its multiplier has the wrong sign and is above it.
+# Guard: a point of R gains by leaving its end only if its multiplier has the wrong sign and is
+# above this number.
 _ROUNDING = 1e-12
 
 
@@ -154,7 +155,7 @@ def _pivot(
 
 
 class _Columns:
-    """Y with the products Y'Y and Y'v, v = L^-1 g, which are computed once for each column."""
+    """Y with the products Y'Y and Y'v (`along`), v = L^-1 g, computed once for each column."""
 
     def __init__(self, v: np.ndarray) -> None:
         self._v, self._n = v, 0

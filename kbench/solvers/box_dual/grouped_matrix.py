@@ -27,10 +27,10 @@ class GroupedMatrix(KernelMatrix):
         self._blocks: list[KernelMatrix] = [kernel.take(group) for group in groups]
         # NumPy sorts 16-bit integers several times as fast as 64-bit ones (radix sort).
         self._label = np.empty(len(kernel), np.int16 if len(groups) < 2**15 else np.intp)
-        self._place = np.empty(len(kernel), np.intp)
+        self._position_in_group = np.empty(len(kernel), np.intp)
         for number, group in enumerate(groups):
             self._label[group] = number
-            self._place[group] = np.arange(len(group))
+            self._position_in_group[group] = np.arange(len(group))
 
     def __len__(self) -> int:
         return len(self._matrix)
@@ -56,7 +56,7 @@ class GroupedMatrix(KernelMatrix):
         return twin
 
     def take(self, indices: np.ndarray) -> KernelMatrix:
-        """Return the matrix of a whole group; of other points, with the values between groups."""
+        """Return the matrix of a whole group, or that of other points with all kernel values."""
         label = self._label[indices[:1]]
         if len(indices) and np.array_equal(indices, self._groups[int(label[0])]):
             return self._blocks[int(label[0])]
@@ -76,8 +76,8 @@ class GroupedMatrix(KernelMatrix):
             out = np.empty((len(rows), len(columns)), self.dtype)
         out[...] = 0.0
         for block, a, b in self._groups_of(rows, columns):
-            points = block.points(self._place[columns[b]])
-            out[np.ix_(a, b)] = block.block(self._place[rows[a]], points)
+            points = block.points(self._position_in_group[columns[b]])
+            out[np.ix_(a, b)] = block.block(self._position_in_group[rows[a]], points)
         return out
 
     def square(self, rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -85,7 +85,7 @@ class GroupedMatrix(KernelMatrix):
             out = np.empty((len(rows), len(rows)), self.dtype)
         out[...] = 0.0
         for block, a, _ in self._groups_of(rows, rows):
-            out[np.ix_(a, a)] = block.square(self._place[rows[a]])
+            out[np.ix_(a, a)] = block.square(self._position_in_group[rows[a]])
         return out
 
     def product(
@@ -94,7 +94,9 @@ class GroupedMatrix(KernelMatrix):
         rows = np.arange(len(self)) if rows is None else rows
         values = np.zeros((len(rows), *coef.shape[1:]))
         for block, a, b in self._groups_of(rows, columns):
-            values[a] = block.product(self._place[columns[b]], coef[b], rows=self._place[rows[a]])
+            values[a] = block.product(
+                self._position_in_group[columns[b]], coef[b], rows=self._position_in_group[rows[a]]
+            )
         return values
 
     def _groups_of(

@@ -30,7 +30,8 @@ from kbench.kernels.work_sharing import Loop, divided, share
 from kbench.solvers.best_multiple import Settled, settle
 from kbench.trace import Deadline, Trace
 
-# Stands for minus infinity in compiled code whose flags exclude infinities. Guard.
+# Stands for minus infinity where a point cannot move. It is finite because the flags of `_extremes`
+# exclude nan, which differences of infinities would give. Guard.
 MINUS_INFINITY = -1e300
 # Guard: a descent stops after this many rounds without a new minimum of the violation, because
 # rounding can keep points moving back and forth for ever.
@@ -226,7 +227,8 @@ class Iterate:
 
     def subtract(self, surplus: float) -> None:
         """Lower the sum of the coefficients by `surplus`, each in proportion to its distance from
-        the bound. Only free points move, unless their distances add up to less than the surplus.
+        the bound that it approaches. Only free points move, unless their distances add up to at
+        most the surplus.
         """
         before = self.beta.copy()
         end = self.lower if surplus > 0.0 else self.upper
@@ -238,7 +240,7 @@ class Iterate:
         self.update_residual(np.arange(len(self)), before)
 
     def settle(self) -> None:
-        """Move to the point of least primal objective among those evaluated before a limit.
+        """Move to the multiple of `beta` or `earlier_beta` with the least primal objective.
 
         The residual is up to date at all points before and after. See
         `kbench.solvers.best_multiple`.

@@ -23,7 +23,7 @@ from kbench.kernels.work_sharing import Loop, divided, share
 NEVER = 1 << 30
 # Missing rows are computed in blocks of this many: memory against calls. Set by hand.
 _BATCH = 128
-# Columns of a block of products: 8 KB of float64 sums stay in the L1 cache. Set by hand.
+# Columns of a block of products: 8 KiB of float64 sums stay in the L1 cache. Set by hand.
 _COLUMNS = 1024
 # Nanoseconds for reading a stored value, in sequence and at an arbitrary position. The number of
 # threads follows from them (`scripts/ablate_svm.py --threads 2`).

@@ -126,7 +126,7 @@ class _Gaps(NamedTuple):
 
 
 def _by_gaps(X: np.ndarray, threshold: float, power: int) -> np.ndarray:
-    """Return the label of each point's group, from boxes between gaps; `threshold` is R^p; (n,)."""
+    """Return the label of each point's group, (n,), from boxes between gaps; `threshold` is R^p."""
     radius = threshold ** (1.0 / power)
     gaps = _gaps(X, (_WIDE * threshold) ** (1.0 / power))
     group = _labels_between(X, [feature.at_least(radius) for feature in gaps])

@@ -45,7 +45,7 @@ def effective_rank(X: np.ndarray) -> float:
     return float(squares.mean() ** 2 * n_pairs / max(float((gram**2).sum()), 1e-300))
 
 
-_FASTMATH = {"contract", "nsz", "arcp", "reassoc", "nnan"}
+_FASTMATH = {"contract", "nsz", "arcp", "reassoc", "nnan"}  # as in `linear_dual`
 
 
 @njit(fastmath=_FASTMATH)
@@ -89,7 +89,7 @@ def descend_together(
     X : (b, d)
     order : (b',)
     Y, alpha, aside : (m, n); coef : (m, d)
-    bound, ridge, curvature : (n,)
+    bound, ridge, curvature : (n,). U_i, D_i and ||x_i||^2 + D_i of `linear_dual`.
     highest, lowest : (m,). Gradients beyond which a point at its bound is skipped from now on.
     high, low : (m,). Largest and smallest projected gradient so far; updated.
 
@@ -134,7 +134,7 @@ def descend_together(
                 member[k], beta[k], e[k] = p, y * a, -y * gradient
                 lower[k] = -bound[i] if y < 0 else 0.0
                 upper[k] = bound[i] if y > 0 else 0.0
-                diagonal[k] = max(curvature[i], 1e-12)
+                diagonal[k] = max(curvature[i], 1e-12)  # guard: 0 for a row of zeros
                 k += 1
             if worst == 0.0:
                 continue

@@ -10,7 +10,7 @@ Method for Large-scale Linear SVM" (ICML 2008). With w = sum_i a_i y_i x_i,
 
     repeat a pass over the active points in random order
       G = y_i <w, x_i> - 1 + D_i a_i
-      drop i if a_i is at a bound and G points out of the box by more than the last pass's extremes
+      drop i if a_i is at a bound and G, which points beyond it, exceeds the last pass's extreme
       a_i <- clip(a_i - G / (||x_i||^2 + D_i), 0, U_i),   w += change of a_i * y_i x_i
     until max PG - min PG <= tol on the active points, then on all of them
 
@@ -134,8 +134,8 @@ def solve_linear_dual(
 
     Notes
     -----
-    A pass takes O(m n d) (O(m nnz) for CSR) for the points that are still active. Memory: 17 bytes
-    for each point and problem, O(n), O(m d).
+    A pass takes O(m n d) (O(m nnz) for CSR) for the points that are still active. Memory: 10 bytes
+    for each point and problem, 18 while the objective is computed, and O(n + m d).
     """
     blocks = X if hasattr(X, "slices") else _Whole(X)
     trace = Trace() if trace is None else trace
@@ -353,6 +353,7 @@ def _is_stiff(X: Any, reach: np.ndarray) -> bool:
     if sp.issparse(X):
         return False
     rank = effective_rank(X)
+    # Both thresholds are set by hand.
     return rank < SIZE and float(np.median(reach)) > SIZE * rank
 
 

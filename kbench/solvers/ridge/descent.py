@@ -73,7 +73,7 @@ class Descent(Steps):
 
     @property
     def is_pass(self) -> bool:
-        """Whether the estimate covers a pass over the rows, and enough blocks."""
+        """Whether the estimate covers a pass over the rows, and at least `_WINDOW` blocks."""
         return len(self._blocks) >= _WINDOW and self._n_rows >= len(self.B)
 
     def forget(self) -> None:

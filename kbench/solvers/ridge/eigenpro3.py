@@ -113,32 +113,32 @@ def solve_eigenpro3(
         kernel, Y, alpha, centres, max_iter=max_iter * max(1, n // batch_size), rng=rng, **limits
     )
     a = np.zeros((len(centres), Y.shape[1]))
-    since = _SinceProjection(a)
+    unprojected = _Unprojected(a)
     batches = passes(n, batch_size, rng)
     while state.goes_on(a):
         reduced = variance_reduction and state.stagnates
         if reduced and state.rises:
             step *= 0.5
-        block, f = next(batches), a - since.c
-        h = state.gradient(block, f, reduced=reduced, others=since.others)
+        block, f = next(batches), a - unprojected.c
+        h = state.gradient(block, f, reduced=reduced, others=unprojected.others)
         if state.diverges:
             step *= 0.5
             a = np.zeros(a.shape)
-            since = _SinceProjection(a)
+            unprojected = _Unprojected(a)
             state.restart()
             continue
         # The ridge's and the preconditioner's functions are in the span of Z, with coefficients c.
         ridge = batch_size / n * alpha
         c = ridge * f
-        h -= ridge * since.h
+        h -= ridge * unprojected.h
         along = matmul(k_P.vectors.T, h[local]) + matmul(KE.T, c)
         c[local] -= matmul(k_P.vectors, k_P.weights[:, None] * along)
-        since.add(block, step, h, c, state.residuals(block), 1.0 - step * ridge)
-        if reduced or since.n_steps >= projection_period:
-            a = a - project(since.h, since.c, state.kernel)
-            since = _SinceProjection(a)
-    if since.n_steps:
-        a = a - project(since.h, since.c, state.kernel)
+        unprojected.add(block, step, h, c, state.residuals(block), 1.0 - step * ridge)
+        if reduced or unprojected.n_steps >= projection_period:
+            a = a - project(unprojected.h, unprojected.c, state.kernel)
+            unprojected = _Unprojected(a)
+    if unprojected.n_steps:
+        a = a - project(unprojected.h, unprojected.c, state.kernel)
     return state.result(
         a,
         max(1, n // batch_size),
@@ -148,7 +148,7 @@ def solve_eigenpro3(
     )
 
 
-class _SinceProjection:
+class _Unprojected:
     """The change of f by the steps since the last projection, with the opposite sign: a sum of a
     function that has to be projected and one in the span of the centres.
 

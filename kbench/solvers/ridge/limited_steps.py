@@ -108,7 +108,7 @@ class Steps(ABC):
             if residual.max() <= self._tol:
                 self._result = residual, "tol"
                 return False
-            self._threshold *= 0.5
+            self._threshold *= 0.5  # The estimate was too low. The factor is set by hand.
             self.forget()
         if self.n_iter >= self._max_iter or (self.n_iter and self._deadline.passed):
             return False

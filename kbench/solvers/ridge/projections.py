@@ -15,7 +15,7 @@ from kbench.solvers.ridge.limited_steps import DIVERGED
 # Largest number of centres of a step of EigenPro 2, as in `EigenProRidge`. Set by hand.
 _BATCH = 1024
 # Eigenvectors are computed from _SAMPLE centres, and from _LARGER_SAMPLE if there are more than
-# _MANY_CENTRES, as in the paper's code.
+# _MANY_CENTRES, as in the code of the paper on EigenPro 3.
 _MANY_CENTRES, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 10_000
 
 
@@ -62,13 +62,13 @@ class InexactProjection:
         return self._solve(h)
 
     def _solve(self, h: np.ndarray) -> np.ndarray:
-        theta, norm = np.zeros(h.shape), DIVERGED * np.linalg.norm(h)
+        theta, max_norm = np.zeros(h.shape), DIVERGED * np.linalg.norm(h)
         batches = passes(len(h), self._batch, self._rng)
         for _ in range(self._n_steps):
             block = next(batches)
             rows = self._centres[block]
             g = self._kernel.product(self._centres, theta, rows=rows) - h[block]
-            if not np.linalg.norm(g) <= norm:
+            if not np.linalg.norm(g) <= max_norm:
                 self._step *= 0.5
                 return self._solve(h)
             gradient_at_sample = self._kernel.product(rows, g, rows=self._centres[self._sample])
