@@ -51,7 +51,7 @@ def settle(
     """
     total = float(beta.sum()) if coupled else 0.0
     size = float(np.abs(beta).sum())
-    # The sum of t b is t s, so other multiples are feasible only if s = 0 up to rounding (1e-6).
+    # The sum of t b is t s, so other multiples are feasible only if s = 0. Guard: up to 1e-6 |b|_1.
     is_scalable = not coupled or abs(total) <= 1e-6 * size
     products = z - e
     quadratic = float(matmul(beta, products))
@@ -94,7 +94,7 @@ def least_loss_intercept(
         return 0.0
     kinks, weight = kinks[order], weight[order]
     slope = np.cumsum(weight) - float(upper.sum()) + total
-    # A slope of at most the rounding error of the sums of weights counts as 0.
+    # Guard: a slope of at most the rounding error of the sums of weights counts as 0.
     rounding = 1e-12 * float(weight.sum())
     first = min(int(np.searchsorted(slope, -rounding)), len(kinks) - 1)
     if abs(slope[first]) <= rounding and first + 1 < len(kinks):

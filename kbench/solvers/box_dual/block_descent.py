@@ -81,18 +81,18 @@ _MAX_FREE = 4000
 # The minimum over the free points of W is computed once pairs have taken this many steps a point
 # and at most _FREE_OF_SET |W| points of S are free: with more, the next sets undo the minimum. The
 # number of steps is multiplied by _AFTER_SUCCESS after an attempt that found the minimum, and by
-# _AFTER_FAILURE after another, between _MIN_PAIRS and _MAX_PAIRS. These minima save a quarter of
-# the time on cadata and cpusmall, C = 100, 10,000 rows (`scripts/bench_small.py --regression`).
+# _AFTER_FAILURE after another (set by hand), between _MIN_PAIRS and _MAX_PAIRS. These minima save a
+# quarter of the time on cadata and cpusmall, C = 100, 10,000 rows (`bench_small.py --regression`).
 _PAIRS_BEFORE_FACE, _MIN_PAIRS, _MAX_PAIRS = 12.0, 6.0, 16.0
 _AFTER_SUCCESS, _AFTER_FAILURE = 0.8, 1.5
 _FREE_OF_SET = 1.5
 # The matrix of S is stored after working sets have computed this many times |S|^2 kernel values,
 # which most sets S never need. With 1, w8a takes twice as long, with 4 ijcnn1 a tenth longer.
 _STORED_AFTER = 16
-# In a regression, whose minima over all free points need no stored matrix, that of m points is
-# stored once working sets have taken this number of nanoseconds times m^2. If it is stored at once,
-# kin40k with C = 10 takes 1.6 times as long, cadata with C = 100 2.2 times and 14 problems 1.21
-# times in the geometric mean; with twice the number, the 14 take .96 times as long and seven of
+# In a regression, whose minima over all free points need no stored matrix, the one of m points is
+# stored once working sets have taken this number of nanoseconds times m^2. If it is stored from the
+# start, kin40k with C = 10 takes 1.6 times as long, cadata with C = 100 2.2 times and 14 problems
+# 1.21 times in the geometric mean; with twice the number, the 14 take .96 times as long, seven of
 # everyday data 1.08 times (`scripts/bench_small.py --regression`, `scripts/bench_everyday.py`).
 _STORED_NS = 6.0
 
@@ -165,7 +165,7 @@ class BlockDescent:
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
         diagonal = it.diagonal[S]
         options = self.options
-        steps_in = options.inner_steps or (pair_steps if it.coupled else coordinate_steps)
+        take_steps = options.inner_steps or (pair_steps if it.coupled else coordinate_steps)
         in_float64 = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
         is_few = len(S) <= 2 * WORKING_SET
         is_expensive = _EXPENSIVE <= self.kernel.nanoseconds < math.inf
@@ -218,7 +218,7 @@ class BlockDescent:
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
             lower_W, upper_W = lower[W], upper[W]
             descend = functools.partial(
-                steps_in,
+                take_steps,
                 K_W.astype(np.float64, copy=False) if in_float64 else K_W,
                 beta_W,
                 e_W,

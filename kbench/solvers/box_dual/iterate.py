@@ -123,8 +123,8 @@ class Iterate:
     beta, residual : (n,) float64
         The residual is valid only at points where the solver has brought it up to date.
     objective : float
-        f(beta). After a start with an unknown residual: the decrease so far, until the residual is
-        known.
+        f(beta). After a start with an unknown residual, the change of f since the start until the
+        residual is known.
     residual_error : Largest error observed in a residual from float32 kernel values, or the bound
         passed by the caller; 0 if all residuals are from float64 values.
     rounding : float
@@ -293,13 +293,13 @@ class Iterate:
             self.observer(self, violation, n_active)
 
     def compute_missing_residuals(self) -> None:
-        """Compute the residual where it is nan, from float32 kernel values. O(|support| d) each."""
+        """Compute the residual where it is nan; precision and cost are as in `update_residual`."""
         unknown = np.flatnonzero(np.isnan(self.residual))
         self.residual[unknown] = self.z[unknown]
         self.update_residual(unknown, np.zeros(len(self)))
 
     def update_residual(self, points: np.ndarray, beta_before: np.ndarray) -> None:
-        """Make the residual of `points`, which is that of beta_before : (n,), that of `beta`.
+        """Update the residual of `points` from that of beta_before : (n,) to that of `beta`.
 
         Kernel values have the precision of the matrix. O(len(points) m d) for m coefficients moved.
         """

@@ -79,6 +79,7 @@ class NestedSubsets:
         self._in_S = np.zeros(n, bool)
         max_first = max(_FIRST_OF_FEW, n // _FIRST_FRACTION)
         self._first_subset = min(descent.options.first_subset, max_first)
+        # How often each point was removed from S; the limit, if none may be removed.
         self._removals = np.full(n, _REMOVALS if all_in_S else 0, np.int8)
         if all_in_S:
             self._add(np.arange(n))

@@ -211,6 +211,7 @@ def _add_rows(rows, slots, coef, out, first, last):
     for start in range(first, last, _COLUMNS):
         stop = min(last, start + _COLUMNS)
         acc = out[start:stop]
+        # Eight rows at a time, so that `acc` is read and written once for eight. Set by hand.
         k = 0
         while k + 8 <= n_rows:
             r0 = rows[slots[k], start:stop]

@@ -68,7 +68,7 @@ def shrinking_descent(
     rows = RowCache(kernel, cache_mb, 1)
     rows.lay_out(np.arange(n), n)
     active = np.ones(n, bool)
-    interval = steps_left = min(n, shrink_every) or -1
+    interval = steps_left = min(n, shrink_every) or -1  # -1 never becomes 0
 
     def report(mask: np.ndarray) -> None:
         if trace.active:

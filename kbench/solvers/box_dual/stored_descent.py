@@ -72,7 +72,7 @@ class StoredDescent:
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
         diagonal = it.diagonal[S]
         eps, squared_changes = np.finfo(self.K.dtype).eps * diagonal.max(initial=0.0), 0.0
-        steps_in = self.options.inner_steps or pair_steps
+        take_steps = self.options.inner_steps or pair_steps
         lowest, n_stalled, has_settled, work = np.inf, 0, False, 0.0
         while True:
             it.intercept, violation = extremes(
@@ -100,7 +100,7 @@ class StoredDescent:
             before, v = beta.copy(), e - it.intercept
             # At least the steps for an eighth of S: points become free. Set by hand.
             max_steps = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8 + 1)
-            steps = steps_in(
+            steps = take_steps(
                 self.K,
                 beta,
                 v,

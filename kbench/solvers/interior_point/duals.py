@@ -245,6 +245,7 @@ def _problem(
     epsilon: float,
     totals: list[float],
 ) -> BoxQP:
+    """State the dual of the module's docstring; `totals` holds s, or nothing without equality."""
     if epsilon == 0.0:
         signs, p = np.ones(1), -z
     else:

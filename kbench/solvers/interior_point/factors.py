@@ -100,20 +100,20 @@ def factorised_symmetric(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return lambda right: right
     if not np.isfinite(H).all():
         raise LinAlgError("the matrix is not finite")
-    unit = np.ones(len(H))
+    scaling = np.ones(len(H))
     for _ in range(_EQUILIBRATIONS):
         largest = np.sqrt(np.abs(H).max(axis=0))
         largest[largest == 0.0] = 1.0
         H /= largest
         H /= largest[:, None]
-        unit /= largest
+        scaling /= largest
     factor, pivots, info = dsytrf(H, lower=1, overwrite_a=1)
     if info > 0:
         raise LinAlgError("the matrix is singular")
 
     def solve(right: np.ndarray) -> np.ndarray:
-        solution, _ = dsytrs(factor, pivots, unit * right, lower=1)
-        result: np.ndarray = unit * solution
+        solution, _ = dsytrs(factor, pivots, scaling * right, lower=1)
+        result: np.ndarray = scaling * solution
         return result
 
     return solve

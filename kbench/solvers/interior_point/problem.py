@@ -100,7 +100,7 @@ class BoxQP:
     """min 1/2 x'Qx + p'x, l <= x <= u, A x = d."""
 
     K: Matrix  # Matrix of n points
-    # (c n,) float64: lower <= upper, both finite; equal ones fix a variable.
+    # (c n,) float64: lower <= upper, both finite; equal bounds fix a variable.
     p: np.ndarray
     lower: np.ndarray
     upper: np.ndarray

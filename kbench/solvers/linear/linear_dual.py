@@ -192,7 +192,7 @@ class _Solver:
         slices = self.blocks.slices()
         sweeps = _SWEEPS_OF_A_BLOCK if len(slices) > 1 else 1
         while n_passes < self.max_iter and not solved.all() and not (n_iter and deadline.passed):
-            has_all = (self.aside == self.is_idle).all(axis=1)
+            all_active = (self.aside == self.is_idle).all(axis=1)
             high, low = np.full(m, -np.inf), np.full(m, np.inf)
             visits = sum(
                 self.sweep_block(slices[index], sweeps, high, low, rng)
@@ -204,12 +204,12 @@ class _Solver:
             n_passes += max(visits / (sweeps * self.alpha.size), 0.01)
             # Gradients of rows that move together may all have one sign; the width includes 0.
             width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))
-            is_flat = ~solved & (width <= self.tol)
-            solved |= is_flat & has_all
+            within_tol = ~solved & (width <= self.tol)
+            solved |= within_tol & all_active
             self.aside[solved] = True
-            self.aside[is_flat & ~has_all] = self.is_idle
-            self.highest = np.where(is_flat | (high <= 0.0), np.inf, high)
-            self.lowest = np.where(is_flat | (low >= 0.0), -np.inf, low)
+            self.aside[within_tol & ~all_active] = self.is_idle
+            self.highest = np.where(within_tol | (high <= 0.0), np.inf, high)
+            self.lowest = np.where(within_tol | (low >= 0.0), -np.inf, low)
             if trace.active:
                 n_active = int(self.aside.size - self.aside.sum())
                 trace(

@@ -105,9 +105,10 @@ class Descent(Steps):
         """Return the result of coefficients x : (n, m).
 
         The residual is ||B - (K + alpha I) x|| / ||B|| in float64, at all rows if the solver
-        converged or there are at most 2,000 rows, else at 2,000 random rows. If the residual is
-        above `tol`, x is replaced by its multiple of least error at the measured rows
-        (`cg.best_multiple`), whose error at these rows is at most that of coefficients 0.
+        converged, and otherwise at 2,000 random rows, or at all if `max_iter` ended the steps and
+        the residual at the random rows is at most `tol`. If the solver did not converge, x is
+        replaced by its multiple of least error at the random rows (`cg.best_multiple`), whose error
+        at these rows is at most that of coefficients 0.
         """
         if self._result is None:
             size = min(len(x), MEASURED_ROWS)

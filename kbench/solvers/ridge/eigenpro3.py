@@ -33,7 +33,7 @@ Differences from the papers:
 
         H = K_Zn r,    K_ZB g is replaced by (m / n) H + K_ZB (g - r_B)
 
-  H contains all rows, so that these steps are projected at once. H + lambda K_ZZ a also estimates
+  H contains all rows, so that each of these steps is projected. H + lambda K_ZZ a also estimates
   the residual of the normal equations, (K_Zn K_nZ + lambda K_ZZ) a = K_Zn y, which ends the steps.
 - If the squared errors grow, eta is halved and the descent begins anew. If the residual grows
   under variance reduction, the descent continues with half of eta.

@@ -61,8 +61,9 @@ def solve_kernel_ridge(
     precondition : callable, optional
         As in `solve_cg`; None is the Cholesky factorisation.
     tol : float
-        On ||Y - (K + alpha I) C|| / ||Y|| for each target. With `max_iter`, set by hand.
+        Bound on ||Y - (K + alpha I) C|| / ||Y|| of each target; the default is set by hand.
     max_iter : int
+        As in `solve_cg`; the default is set by hand.
     max_time : float, optional
         Seconds. A factorisation that is expected to take longer is replaced by a low-rank
         preconditioner with 500 landmarks.

@@ -16,11 +16,11 @@ with momentum rho = 0.9 and r = 100 / T. Here the coordinates are distinct, as i
 other solvers. The paper tries step sizes beta n = 1, 5, 10, 50, ... and takes the largest for which
 the descent does not diverge. If the user gives no beta, it is the smaller of
 
-    (1 + rho) / ((n / b) lambda_1(K_II + lambda I)),
+    (1 + rho) / ((n / m) lambda_1(K_JJ) + lambda),
     (1 - rho) b / (n max_i (k_ii + lambda)).
 
-The first is the bound for Nesterov's momentum, with n / b times the eigenvalue of a block as an
-upper estimate of lambda_1(K + lambda I). The second is for a coordinate that is drawn every n / b
+The first is the bound for Nesterov's momentum, with an upper estimate of lambda_1(K + lambda I)
+from m = 512 random rows J (or all n). The second is for a coordinate that is drawn every n / b
 steps: momentum moves it by 1 / (1 - rho) times its step in total, which must not pass its minimum.
 If the residual grows with this beta or the user's, beta is halved, and the descent begins anew.
 """
