@@ -100,18 +100,18 @@ class NormalEquations(Steps):
         Takes b p kernel values, and b for each further centre.
         """
         before = self._r[rows]
-        first = ~self._visited[rows, None] * self.Y[rows]
+        new_Y = ~self._visited[rows, None] * self.Y[rows]
         y = self.Y[rows]
         if len(others[0]):
             y = y - self.kernel.product(*others, rows=rows)
-        h, old_h, target = self._sums(self.kernel, rows, a, y, before, first)
+        h, old_h, target = self._sums(self.kernel, rows, a, y, before, new_Y)
         change = h - old_h
         if reduced:
             h = change + (len(rows) / len(self.Y)) * self._H
         self._H += change
         self._target += target
         self._squares_of_r += (np.square(self._r[rows]) - np.square(before)).sum(axis=0)
-        self._squares_of_Y += np.square(first).sum(axis=0)
+        self._squares_of_Y += np.square(new_Y).sum(axis=0)
         self._visited[rows] = True
         self.rises = False
         self._rows_since_pass += len(rows)
@@ -125,24 +125,24 @@ class NormalEquations(Steps):
         rows: np.ndarray,
         a: np.ndarray,
         y: np.ndarray,
-        *others: np.ndarray,
+        *arrays: np.ndarray,
     ) -> list[np.ndarray]:
         """Return K_ZB g for g = K_BZ a - y at the rows B, and K_ZB times each of `arrays`.
 
         y, arrays : (b, t) each; nothing is computed for arrays that are zero. g is stored as r_B.
         """
         points, (p, t) = kernel.points(self.centres), a.shape
-        nonzero = [other for other in others if other.any()]
+        nonzero = [array for array in arrays if array.any()]
         sums, size = np.zeros((p, t * (1 + len(nonzero)))), max(1, _VALUES // p)
         for start in range(0, len(rows), size):
             at = slice(start, start + size)
             values = kernel.block(rows[at], points).astype(np.float64, copy=False)
             g = matmul(values, a) - y[at]
-            sums += matmul(values.T, np.hstack([g, *(other[at] for other in nonzero)]))
+            sums += matmul(values.T, np.hstack([g, *(array[at] for array in nonzero)]))
             self._r[rows[at]] = g
         products = iter(np.split(sums, 1 + len(nonzero), axis=1))
         zero = np.zeros((p, t))
-        return [next(products), *(next(products) if other.any() else zero for other in others)]
+        return [next(products), *(next(products) if array.any() else zero for array in arrays)]
 
     def residuals(self, rows: np.ndarray) -> np.ndarray:
         """Residuals r of the last visits of rows : (b,); (b, t)."""
