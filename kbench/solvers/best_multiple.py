@@ -80,7 +80,7 @@ def settle(
 def least_loss_intercept(
     e: np.ndarray, lower: np.ndarray, upper: np.ndarray, epsilon: float = 0.0, *, total: float = 0.0
 ) -> float:
-    """Return the intercept c that minimises the loss of e - c plus total c; (n,) arrays.
+    """Return the intercept c that minimises `_loss`(e - c) + total c; e, lower, upper : (n,).
 
     The objective is convex and piecewise linear in c: its slope grows by u_i at e_i - epsilon, and
     by -l_i at e_i + epsilon. At the result the slope changes its sign; if the slope is 0 on an

@@ -2,7 +2,7 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u  [ , 1'b = s ],      l <= 0 <= u
 
-A classifier has z = y, epsilon = 0 and, for each point, a bound of 0 and one with its label's sign.
+A classifier has z = y, epsilon = 0 and, for each point, one bound 0 and one with its label's sign.
 A regression has its targets as z, and two copies of the rows, b = x_1 - x_2, unless epsilon is 0.
 Both have s = 0. A one-class support vector machine has z = 0 and s > 0.
 """

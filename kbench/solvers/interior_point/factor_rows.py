@@ -1,9 +1,9 @@
 """The factor V of a kernel matrix V V', as rows in memory or as blocks that are read at each pass.
 
 The interior-point method needs only sums over rows and values at rows, so that a factor may be
-larger than memory. Several threads share a pass over the rows: each takes a few parts of them. The
-parts do not depend on the number of threads, and their sums are added in the order of the rows, so
-that the numbers are the same to the last bit with any number of threads.
+larger than memory. Several threads share a pass over the rows: each takes a few shards of them. The
+shards do not depend on the number of threads, and their sums are added in the order of the rows, so
+that results are the same to the last bit with any number of threads.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,21 +19,21 @@ from kbench.solvers.interior_point.factors import weighted_gram
 # Rows that `ReadRows` converts to float64 and centres at a time: 4,096 rows of 30 columns are 1 MiB
 # and stay in the cache. Set by hand.
 _BLOCK = 4096
-# Least number of rows in a part of a stored factor, and the largest number of parts. More parts
-# divide the work more evenly, but a part costs up to 0.05 ms to start, and the cheapest sum over
+# Least number of rows in a shard of a stored factor, and the largest number of shards. More shards
+# divide the work more evenly, but a shard costs up to 0.05 ms to start, and the cheapest sum over
 # 32,768 rows of 20 columns takes 0.1 ms (`scripts/bench_threads.py` times whole fits).
-_ROWS_PER_PART, _MAX_PARTS = 32_768, 8
+_ROWS_PER_SHARD, _MAX_SHARDS = 32_768, 8
 
 Block = tuple[slice, np.ndarray]
 
 
 class FactorRows(Protocol):
-    """V : (n, r) float64, in consecutive parts, each of which is read in blocks of rows.
+    """V : (n, r) float64, in consecutive shards, each of which is read in blocks of rows.
 
     Attributes
     ----------
     shape : (n, r)
-    n_parts : int
+    n_shards : int
     signs : (n,) ints of -1 and 1 by which the rows of `blocks` are to be multiplied; None: all 1
     """
 
@@ -41,13 +41,13 @@ class FactorRows(Protocol):
     def shape(self) -> tuple[int, int]: ...
 
     @property
-    def n_parts(self) -> int: ...
+    def n_shards(self) -> int: ...
 
     @property
     def signs(self) -> np.ndarray | None: ...
 
-    def blocks(self, part: int) -> Iterator[Block]:
-        """Yield (slice, (b, r) array) for the rows of a part in order, without their signs. The
+    def blocks(self, shard: int) -> Iterator[Block]:
+        """Yield (slice, (b, r) array) for the rows of a shard in order, without their signs. The
         array is valid until the next one and must not be changed."""
 
     def at(self, points: np.ndarray) -> np.ndarray:
@@ -71,11 +71,11 @@ class StoredRows:
     def __init__(self, V: np.ndarray) -> None:
         self.V = V
         self.shape: tuple[int, int] = V.shape
-        self.n_parts = min(max(len(V) // _ROWS_PER_PART, 1), _MAX_PARTS)
+        self.n_shards = min(max(len(V) // _ROWS_PER_SHARD, 1), _MAX_SHARDS)
 
-    def blocks(self, part: int) -> Iterator[Block]:
+    def blocks(self, shard: int) -> Iterator[Block]:
         n = len(self.V)
-        rows = slice(part * n // self.n_parts, (part + 1) * n // self.n_parts)
+        rows = slice(shard * n // self.n_shards, (shard + 1) * n // self.n_shards)
         yield rows, self.V[rows]
 
     def at(self, points: np.ndarray) -> np.ndarray:
@@ -118,12 +118,12 @@ class ReadRows:
         self._read, self.signs, self._d, self._Z = read, signs, d, Z
         self._mean = np.zeros(d) if mean is None else mean
         self.shape = (len(signs), d if Z is None else Z.shape[1])
-        self.n_parts = min(max(len(sizes), 1), _MAX_PARTS)
+        self.n_shards = min(max(len(sizes), 1), _MAX_SHARDS)
 
     def mean(self) -> np.ndarray:
         """The mean of the rows X : (d,)."""
         plain = ReadRows(self._sizes, self._read, self.signs, self._d)
-        total = _sum_of_parts(plain, lambda blocks: sum(X.sum(axis=0) for _, X in blocks))
+        total = _sum_of_shards(plain, lambda blocks: sum(X.sum(axis=0) for _, X in blocks))
         mean: np.ndarray = total / self.shape[0]
         return mean
 
@@ -131,11 +131,11 @@ class ReadRows:
         """The same rows less `mean` : (d,)."""
         return ReadRows(self._sizes, self._read, self.signs, self._d, mean, self._Z)
 
-    def blocks(self, part: int) -> Iterator[Block]:
+    def blocks(self, shard: int) -> Iterator[Block]:
         # `buffer` serves all blocks, and each row of `mean` is the mean: both stay in the cache.
         buffer, mean = np.empty((_BLOCK, self._d)), np.tile(self._mean, (_BLOCK, 1))
         k = len(self._sizes)
-        for number in range(part * k // self.n_parts, (part + 1) * k // self.n_parts):
+        for number in range(shard * k // self.n_shards, (shard + 1) * k // self.n_shards):
             X, start = self._read(number), int(self._starts[number])
             for first in range(0, X.shape[0], _BLOCK):
                 rows = X[first : first + _BLOCK]
@@ -177,20 +177,20 @@ class ReadRows:
         return ReadRows(self._sizes, self._read, self.signs, self._d, self._mean, Z)
 
 
-def _map_parts(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> list[Any]:
-    """Call `function` with the blocks of each part, in several threads."""
-    results: list[Any] = [None] * rows.n_parts
+def _map_shards(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> list[Any]:
+    """Call `function` with the blocks of each shard, in several threads."""
+    results: list[Any] = [None] * rows.n_shards
 
-    def call(part: int) -> None:
-        results[part] = function(rows.blocks(part))
+    def call(shard: int) -> None:
+        results[shard] = function(rows.blocks(shard))
 
-    run_tasks([partial(call, part) for part in range(rows.n_parts)])
+    run_tasks([partial(call, shard) for shard in range(rows.n_shards)])
     return results
 
 
-def _sum_of_parts(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> Any:
-    """The sum of `function` over all parts, in their order."""
-    first, *others = _map_parts(rows, function)
+def _sum_of_shards(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> Any:
+    """The sum of `function` over all shards, in their order."""
+    first, *others = _map_shards(rows, function)
     for other in others:
         first += other
     return first
@@ -206,7 +206,7 @@ def sums(rows: FactorRows, v: np.ndarray) -> np.ndarray:
             total += matmul(V.T, v[at] if signs is None else v[at] * signs[at])
         return total
 
-    total: np.ndarray = _sum_of_parts(rows, sum_blocks)
+    total: np.ndarray = _sum_of_shards(rows, sum_blocks)
     return total
 
 
@@ -220,7 +220,7 @@ def values(rows: FactorRows, w: np.ndarray) -> np.ndarray:
             if signs is not None:
                 out[at] *= signs[at]
 
-    _map_parts(rows, multiply_blocks)
+    _map_shards(rows, multiply_blocks)
     return out
 
 
@@ -233,7 +233,7 @@ def gram(rows: FactorRows, T: np.ndarray | None) -> np.ndarray:
             total += weighted_gram(V, None if T is None else T[at])
         return total
 
-    total: np.ndarray = _sum_of_parts(rows, sum_blocks)
+    total: np.ndarray = _sum_of_shards(rows, sum_blocks)
     return total
 
 
@@ -248,4 +248,4 @@ def squares(rows: FactorRows) -> tuple[np.ndarray, np.ndarray]:
             column_squares += np.einsum("ij,ij->j", V, V)
         return column_squares
 
-    return row_squares, _sum_of_parts(rows, sum_blocks)
+    return row_squares, _sum_of_shards(rows, sum_blocks)

@@ -36,8 +36,8 @@ from kbench.solvers.linear.block_sweep import SIZE, descend_together, effective_
 from kbench.trace import Deadline, Trace
 
 # Sweeps over a block of `RowBlocks` before the next one is computed. Computing a block costs about
-# d times as much as one sweep, so several sweeps are nearly free; too many solve the block instead
-# of the problem. Set by hand.
+# d times as much as one sweep, so several sweeps are nearly free; too many sweeps solve the block
+# instead of the problem. Set by hand.
 _SWEEPS_OF_A_BLOCK = 8
 # Rows per batch of decision values and norms: memory of a float64 copy against the overhead of a
 # call. Set by hand.
