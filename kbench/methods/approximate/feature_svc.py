@@ -36,8 +36,8 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
     classes share. Equal rows of one class are replaced by one row with the sum of their weights,
     which is the same problem. If the features exceed `memory_mb`, they are computed again for every
     pass, in blocks that are swept several times each. Rows in chunks are written to disk in such
-    blocks; a pass reads them once, and memory holds a block and 25 bytes for each row and class (17
-    in `solve_linear_dual`, 8 for the targets).
+    blocks; a pass reads them once, and memory holds a block and at most 26 bytes for each row and
+    class: 18 in `solve_linear_dual` while it computes the objective, 8 for the targets.
     """
 
     _parameter_constraints: ClassVar[dict] = {
