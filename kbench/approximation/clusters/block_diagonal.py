@@ -153,8 +153,9 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
         `n_samples` rows, by k-means on its first c eigenvectors. "random": random clusters, as a
         control; new rows go to the nearest of c random rows.
     n_samples : int or None, default=None
-        Number of rows that are clustered; None is 20,000, or 2,000 for "spectral".
+        Number of rows that are clustered; None is 20,000, or 2,000 for "spectral". Set by hand.
     kmeans_iter : int, default=10
+        Largest number of iterations of k-means. Set by hand.
     memory_mb : float, default=4096.0
         Limit in MiB for the blocks and the float64 factor of the largest block together. `fit`
         raises a ValueError before it computes more than that. Set by hand.

@@ -90,8 +90,9 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
     landmarks : {"kmeans", "uniform"}, default by preset ("kmeans")
         Centroids of k-means within the cluster, or its points, drawn without replacement.
     n_landmarks : int or None, default=None
-        Landmarks of each cluster. None is `rank` for k-means; as in the papers, 2 `rank` for
-        points and wherever the basis is chosen within the span of the landmarks.
+        Landmarks of each cluster. None is `rank` for k-means and, as in the papers, 2 `rank` for
+        points; twice that for rank_strategy="size" and "eigenvalues", and twice that of k-means
+        for basis_sampling="partition_rows".
     basis_sampling : {"diagonal", "partition_rows"}, default by preset ("diagonal")
         Landmarks of a cluster's basis come from the cluster, or from all rows.
     link : {"galerkin", "sampled"}, default by preset ("galerkin")
@@ -290,7 +291,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         """Landmarks and projections of the clusters, and the number of kernel values computed."""
         from_all_rows = params.basis_sampling == "partition_rows"
         points = [self._choose(X if from_all_rows else X[rows], params, rng) for rows in groups]
-        landmarks = [KernelMatrix(kernel, part, np.float64) for part in points]
+        landmarks = [KernelMatrix(kernel, chosen, np.float64) for chosen in points]
         grams = [matrix.block(np.arange(len(matrix))) for matrix in landmarks]
         entries = sum(matrix.n_entries for matrix in landmarks)
         ranks = self._ranks(grams, [len(rows) for rows in groups], params)

@@ -43,7 +43,7 @@ class MEKABasis:
 
     Parameters
     ----------
-    link : (r, r) array
+    link : (r, r) array. L of G = W L W'.
     """
 
     def __init__(self, centroids: Centroids, local: list[LocalBasis], link: np.ndarray) -> None:

@@ -1,8 +1,8 @@
 """The reduced set method: a kernel expansion approximated by few points, which are not data points.
 
 Schoelkopf, Knirsch, Smola and Burges, "Fast Approximation of Support Vector Kernel Expansions, and
-an Interpretation of Clustering as Approximation in Feature Spaces" (DAGM 1998), as in the
-Statistical Pattern Recognition Toolbox. With w = sum_i a_i phi(x_i), for the Gaussian kernel:
+an Interpretation of Clustering as Approximation in Feature Spaces" (DAGM 1998), implemented as in
+the Statistical Pattern Recognition Toolbox. With w = sum_i a_i phi(x_i), for the Gaussian kernel:
 
     residual r <- w
     repeat:
@@ -66,8 +66,8 @@ def reduced_set(
         absolute values of its coefficients; the best result is kept.
 
     O(r t (s + r) d) time for r points and t evaluations of <r, phi(z)> for each; s^2 kernel values
-    once for ||w||^2. An expansion without a coefficient, or whose values are only rounding errors,
-    becomes one point with coefficient 0.
+    once for ||w||^2. An expansion whose coefficients are all 0, or whose values are only rounding
+    errors, becomes one point with coefficient 0.
     """
     if not coef.any():
         return ReducedSet(X[:1], np.zeros(1), np.zeros(2))

@@ -20,8 +20,9 @@ from numba import njit
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
-# The residual of a combination is minimised until max(_PRECISION eps, _MIN_GAP) above its lower
-# bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by hand.
+# The residual of a combination is minimised until it is at most max(_PRECISION eps, _MIN_GAP) above
+# its lower bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by
+# hand.
 _PRECISION = 0.01
 _MIN_GAP = 1e-9
 # Guard: a row is on the smallest ball if its coefficient in the ball's centre exceeds this; smaller

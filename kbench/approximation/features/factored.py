@@ -131,7 +131,10 @@ class _Core:
         return self._times_link(inner)
 
     def dual_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
-        """Weights u of (Y - W u) / alpha = (G + alpha I)^-1 Y, as `ridge_weights`; (r, m)."""
+        """Weights u of (Y - W u) / alpha = (G + alpha I)^-1 Y; (r, m).
+
+        Negative eigenvalues of G are treated as in `ridge_weights`.
+        """
         try:
             return self._times_link(self._solve_shifted(products, alpha))
         except scipy.linalg.LinAlgError:

@@ -124,7 +124,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         fill = self._filler(out.dtype)
         batch = max(MIN_BATCH, self._batch_bytes // (out.itemsize * self.n_features_out_))
         if is_wide(X):
-            # Maps that need dense rows get a few rows at a time.
+            # Some maps make wide rows dense: a batch of these is float64, and bounded, too.
             batch = min(batch, max(1, self._batch_bytes // (8 * X.shape[1])))
         for start in range(0, len(out), batch):
             rows = slice(start, start + batch)

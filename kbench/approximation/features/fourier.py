@@ -85,11 +85,11 @@ class FourierFeatures(FeatureMap):
     kernel = "rbf"
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
-        """Set what is done to rows before they are projected (`_placed`), then draw frequencies.
+        """Set `_centre` and `_unit`, which `_centre_and_scale` uses, then draw the frequencies.
 
         `_unit` is the factor of the rows, by which frequencies are divided: the power of two next
-        to a typical frequency where that leaves `_MODERATE`, else 1. `_centre` is subtracted from
-        rows whose angles would be beyond `_FAR`.
+        to a typical frequency if that is outside `_FREQUENCY_RANGE`, else 1. `_centre` is the mean
+        row if its angles would exceed `_MAX_ANGLE`, else None.
         """
         self.kernel_ = make_kernel(self.kernel, X, gamma=self.gamma)
         cos_sin = self.form == "cos_sin"

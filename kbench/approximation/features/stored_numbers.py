@@ -3,7 +3,7 @@
 Approximations are compared at equal memory, counted in numbers that they keep for the training
 rows (`n_parameters_`): n r for r features, n k and the entries of L for MEKA (Si, Hsieh and
 Dhillon, JMLR 18, 2017, "number of parameters"). Equal ranks are not equal memory: random features
-of rank k are 2 k columns, and MEKA keeps its links.
+of rank k are 2 k columns, and MEKA also keeps L.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def chosen_rank(
 
     rank, numbers_per_row : One of the two is None
     n : Rows
-    count : Numbers kept by rank; strictly increasing. It is called O(log n) times.
+    count : Returns how many numbers a rank keeps, strictly increasing; called O(log n) times
 
     Raises ValueError: both are set or neither is, or rank 1 keeps more numbers.
     """

@@ -232,7 +232,10 @@ def _basis(
     columns: np.ndarray,
     weights: np.ndarray,
 ) -> Interpolation:
-    """Interpolative decomposition of K(rows, columns) diag(weights), of rank about `expected`."""
+    """Interpolative decomposition of K(rows, columns) diag(weights).
+
+    expected_rank : decides whether the narrow sketch is tried first
+    """
     rel_tol, abs_tol = tolerances.rel_tol / level, tolerances.abs_tol / level
     single = kernel.dtype == np.float32 and rel_tol >= _SINGLE_TOL and not tolerances.trace_tol
     dtype = np.dtype(np.float32 if single else np.float64)
@@ -310,12 +313,12 @@ class _Scratch:
 
 
 @njit(cache=True, nogil=True)
-def _distinct(places, start, stop, mark, stamp, out):
-    """Write the distinct places outside start .. stop - 1 to `out`; returns their number."""
+def _distinct(positions, start, stop, mark, stamp, out):
+    """Write the distinct positions outside start .. stop - 1 to `out`; returns their number."""
     count = 0
-    for place in places:
-        if (place < start or place >= stop) and mark[place] != stamp:
-            mark[place] = stamp
-            out[count] = place
+    for position in positions:
+        if (position < start or position >= stop) and mark[position] != stamp:
+            mark[position] = stamp
+            out[count] = position
             count += 1
     return count

@@ -54,6 +54,7 @@ def interpolate(
     m = len(gram)
     diagonal = gram.diagonal().astype(np.float64)
     total, largest = float(diagonal.sum()), float(diagonal.max(initial=0.0))
+    # Guard: the smallest squared pivot, relative to the first one, which is not rounding.
     rounding = 4.0 * float(np.finfo(gram.dtype).eps)
     limit = max(max(rel_tol**2, rounding) * largest, abs_tol**2)
     if largest <= limit:

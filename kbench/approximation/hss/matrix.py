@@ -260,7 +260,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
             if neighbours is not None:
                 self._near = _inverse(permutation)[neighbours[permutation]]
             elif self._near is None and k and len(self.tree_) > 1:
-                # The runner gives the preset's number as if it were typed.
+                # The runner passes the preset's number as if the user had set it.
                 is_users_value = self.n_trees not in (None, HSS[self.preset]["n_trees"])
                 if is_users_value and n <= EXACT_ROWS:
                     warn(
@@ -337,10 +337,10 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
     @staticmethod
     def _check_tables(n: int, like: "HSSMatrix | None", neighbours: np.ndarray | None) -> None:
         if like is not None and neighbours is not None:
-            raise ValueError("like and neighbours both name the neighbours; give one of them")
+            raise ValueError("like and neighbours both set the neighbours; give one of them")
         for table in (neighbours, None if like is None else like.tree_.permutation):
             if table is not None and len(table) != n:
-                raise ValueError(f"a table of {len(table)} points was given for {n} rows")
+                raise ValueError(f"neighbours or like is of {len(table)} rows, but X has {n}")
 
     def _check_leaves(self, max_bytes: float) -> None:
         leaves = self.tree_.leaves
@@ -407,7 +407,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         """
         try:
             smallest = eigsh(self, k=1, which="SA", tol=1e-2, return_eigenvectors=False)[0]
-        except (ArpackNoConvergence, TypeError):
+        except (ArpackNoConvergence, TypeError):  # TypeError: eigsh takes no 1 x 1 matrix
             return np.nan
         return max(0.0, -float(smallest))
 

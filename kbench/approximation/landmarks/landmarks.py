@@ -67,7 +67,7 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
     m)) for pivots. Transforming a row costs O(m d).
     """
 
-    # No batches here: the kernel functions work in tiles that fit the caches.
+    # Large batches: the kernel functions work in tiles that fit the caches anyway. Set by hand.
     _batch_bytes: ClassVar[int] = 1 << 25
     _phase: ClassVar[str] = "landmarks"
 

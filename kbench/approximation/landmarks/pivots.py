@@ -50,12 +50,12 @@ def randomly_pivoted_cholesky(
         proposals = rng.choice(n, block, p=residual / residual.sum())
         pivots = _accept(kernel, factor[:, : len(landmarks)], proposals, residual, rng)
         pivots = pivots[: size - len(landmarks)]
-        step = kernel.block(pivots).T - matmul(
+        residual_columns = kernel.block(pivots).T - matmul(
             factor[:, : len(landmarks)], factor[pivots, : len(landmarks)].T
         )
-        root = _root(step[pivots].astype(np.float64))
+        root = _root(residual_columns[pivots].astype(np.float64))
         columns = slice(len(landmarks), len(landmarks) + len(pivots))
-        factor[:, columns] = scipy.linalg.solve_triangular(root, step.T, lower=True).T
+        factor[:, columns] = scipy.linalg.solve_triangular(root, residual_columns.T, lower=True).T
         residual = np.maximum(residual - np.square(factor[:, columns]).sum(axis=1), 0.0)
         residual[pivots] = 0.0
         landmarks.extend(pivots.tolist())

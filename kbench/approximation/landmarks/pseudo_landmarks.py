@@ -42,8 +42,8 @@ class PseudoLandmarks:
     landmarks : (m, d) array
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
         "triangle" has the lower and the upper bound, and so two columns for each point.
-    points : (p, d) array, for the bounds. v_t
-    pairs : (p, 2) ints, for "monomials". i <= j
+    points : (p, d) array, for the bounds. The pseudo landmarks v_t.
+    pairs : (p, 2) ints, for "monomials". i <= j of each monomial c_i c_j.
 
     Attributes
     ----------
@@ -137,10 +137,10 @@ def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
     O(q c^2 + q^2 c) time. Directions of Cb whose singular values are below the rounding errors of
     float32 are left out.
     """
-    q, triangle = scipy.linalg.qr(columns, mode="economic", check_finite=False)
+    orthonormal, triangle = scipy.linalg.qr(columns, mode="economic", check_finite=False)
     left, singular_values, right = scipy.linalg.svd(triangle, check_finite=False)
     rank = int((singular_values > _SINGULAR_VALUE_CUT * singular_values[0]).sum())
-    U = matmul(q, left[:, :rank])
+    U = matmul(orthonormal, left[:, :rank])
     eigenvalues, vectors = scipy.linalg.eigh(matmul(U.T, matmul(gram, U)), check_finite=False)
     significant = eigenvalues > _EIGENVALUE_CUT * eigenvalues[-1]
     scaled_vectors = vectors[:, significant] * np.sqrt(eigenvalues[significant])

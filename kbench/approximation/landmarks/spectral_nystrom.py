@@ -124,7 +124,8 @@ class SpectralNystrom(LandmarkFeatures):
         require_one(self.rank, self.numbers_per_row)
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
-        # Each starts from the same seed: landmarks and eigensolver do not depend on each other.
+        # Landmarks and eigensolver have generators of their own, from one seed: neither changes the
+        # other's random numbers.
         seed = rng.randint(2**31)
         if self.rank is not None:
             clipped("rank", self.rank, X.shape[0])

@@ -1,10 +1,10 @@
 """Features of images by random filters: a convolutional net that is never trained, in blocks.
 
-    two layers of 5 x 5 filters with normal entries, 16 in the first layer; the maximum over 2 x 2
-    places and max(0, .) follow each layer
+    two layers of 5 x 5 filters with normal entries, 16 in the first layer; 2 x 2 max pooling and
+    max(0, .) follow each layer
 
-One block is the fixed neural net with which Dai et al. (NIPS 2014, section 7) compare. Its kernel
-needs no closed form.
+One block is the fixed neural net with which Dai et al. (NIPS 2014, section 7) compare their method.
+Its kernel needs no closed form.
 """
 
 from math import isqrt
@@ -27,7 +27,7 @@ _IMAGES = 64
 class ConvolutionBlocks(SeededFeatures):
     """Random filters on square images with 1 or 3 channels, each channel a plane of pixels.
 
-    Both layers turn an image of side s into (s // 4)^2 places for each filter of the second layer,
+    Both layers turn an image of side s into (s // 4)^2 pixels for each filter of the second layer,
     and `n_features` is a multiple of that number: for s = 28, 1,568 features are 32 filters.
     `gamma` is not used.
     """
@@ -37,13 +37,13 @@ class ConvolutionBlocks(SeededFeatures):
     ) -> None:
         super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
         self.side, self.channels = image_shape(d)
-        places = (self.side // 4) ** 2
-        if not places or n_features % places:
+        n_pixels = (self.side // 4) ** 2
+        if not n_pixels or n_features % n_pixels:
             raise ValueError(
-                f"block_size is {n_features}, should be a multiple of {max(places, 1)}, the places "
-                f"of images of {self.side} x {self.side} pixels after two layers"
+                f"block_size is {n_features}, should be a multiple of {max(n_pixels, 1)}, the "
+                f"pixels that two layers leave of images of {self.side} x {self.side} pixels"
             )
-        self.n_filters = n_features // places
+        self.n_filters = n_features // n_pixels
 
     @property
     def multiplications(self) -> float:
@@ -55,9 +55,9 @@ class ConvolutionBlocks(SeededFeatures):
         )
 
     def _write(self, filters: np.ndarray, X: Any, out: np.ndarray) -> None:
-        split = _FILTER**2 * self.channels * _FIRST_FILTERS
-        first_filters = filters[:split].reshape(-1, _FIRST_FILTERS)
-        apply_filters(X, first_filters, filters[split:].reshape(-1, self.n_filters), out)
+        n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
+        first_filters = filters[:n_first].reshape(-1, _FIRST_FILTERS)
+        apply_filters(X, first_filters, filters[n_first:].reshape(-1, self.n_filters), out)
 
 
 def random_filters(
@@ -72,10 +72,10 @@ def random_filters(
     sizes = [rows * columns for rows, columns in shapes]
     numbers = np.empty(sum(sizes), np.float32)
     philox.normals(np.uint64(seed), 0, block, numbers)
-    parts = np.split(numbers, sizes[:1])
+    layers = np.split(numbers, sizes[:1])
     first, second = (
-        part.reshape(shape) / np.float32(np.sqrt(shape[0]))
-        for part, shape in zip(parts, shapes, strict=True)
+        entries.reshape(shape) / np.float32(np.sqrt(shape[0]))
+        for entries, shape in zip(layers, shapes, strict=True)
     )
     return first, second
 
@@ -84,7 +84,7 @@ def apply_filters(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray
     """Write the output of both layers for images X : (u, d), divided by sqrt(n_filters), into out.
 
     first : (25 channels, 16), second : (25 16, n_filters), as `random_filters` returns them;
-    out : (u, (side // 4)^2 n_filters) float32, places first.
+    out : (u, (side // 4)^2 n_filters) float32, pixels first.
     """
     side, channels = image_shape(X.shape[1])
     scale = np.float32(1.0 / np.sqrt(second.shape[1]))
@@ -117,7 +117,7 @@ def image_shape(d: int) -> tuple[int, int]:
 
 
 def _convolve(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
-    """max(0, maxima over 2 x 2 places of images * filters), zeros around the images.
+    """max(0, maxima over 2 x 2 pixels of images * filters), zeros around the images.
 
     images : (u, s, s, c), filters : (25 c, k); (u, s // 2, s // 2, k) float32
     """
@@ -128,6 +128,6 @@ def _convolve(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
     # Filters have their entries in the order of the windows' axes: channel, row, column.
     values = matmul(windows.reshape(u * s * s, -1), filters)
     half = s // 2
-    quarters = values.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]
-    pooled = quarters.reshape(u, half, 2, half, 2, -1).max(axis=(2, 4))
+    even_sided = values.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]
+    pooled = even_sided.reshape(u, half, 2, half, 2, -1).max(axis=(2, 4))
     return np.maximum(pooled, np.float32(0.0))

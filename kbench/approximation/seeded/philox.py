@@ -27,7 +27,7 @@ _ROUNDS = 10
 _TO_UNIT = np.float32(2.0**-24)
 _ZERO, _QUARTER, _HALF = np.float32(0.0), np.float32(0.25), np.float32(0.5)
 _MINUS_2_LN_2 = np.float32(-2.0 * np.log(2.0))
-_EXPONENT_OF_ROOT_HALF = np.int32(0x3F3504F3)
+_BITS_OF_ROOT_HALF = np.int32(0x3F3504F3)  # of sqrt(1 / 2) in float32
 _MANTISSA_BITS = np.int32(23)
 _ONE = np.float32(1.0)
 # sin(2 pi g) / g on [0, 1/4]: Chebyshev interpolant in g^2, error 7e-9 in exact arithmetic.
@@ -40,7 +40,7 @@ _L0, _L1, _L2, _L3, _L4 = (np.float32(2.0 / np.log(2.0) / k) for k in (1, 3, 5, 
 
 @njit(inline="always")
 def _four_words(index, stream, block, key):
-    """Philox4x32-10 of four words, held in the low halves of uint64: exact products."""
+    """Philox4x32-10 of four words, in the low halves of uint64, so that products are exact."""
     a, b, c, d = index & _WORD, stream & _WORD, block & _WORD, block >> _32
     k0, k1 = key & _WORD, key >> _32
     for _ in range(_ROUNDS):
@@ -81,7 +81,7 @@ def _cosine_and_sine(turns):
 def _log2(u):
     """log2 of a float32 in [2^-25, 1], by its exponent and an odd series in (m - 1) / (m + 1)."""
     bits = np.float32(u).view(np.int32)
-    exponent = (bits - _EXPONENT_OF_ROOT_HALF) >> _MANTISSA_BITS
+    exponent = (bits - _BITS_OF_ROOT_HALF) >> _MANTISSA_BITS
     m = np.int32(bits - (exponent << _MANTISSA_BITS)).view(np.float32)
     s = (m - _ONE) / (m + _ONE)
     z = s * s
@@ -90,6 +90,7 @@ def _log2(u):
 
 @njit(inline="always")
 def _radius(word):
+    """sqrt(-2 log u) of a uniform number u in (0, 1), the radius of Box and Muller."""
     return np.sqrt(_MINUS_2_LN_2 * _log2(_unit(word) + _HALF * _TO_UNIT))
 
 
@@ -161,4 +162,5 @@ def cosines_and_sines(rows: np.ndarray, scale: np.float32) -> None:
     first r columns and sines in the others, times `scale`. The rounding of an angle t to float32
     costs an error of 4e-7 |t|.
     """
+    # 1 ns for each number of the array: set by hand.
     run(_COSINES_AND_SINES, rows, scale, n=len(rows), nanoseconds=rows.size, multiple=1)

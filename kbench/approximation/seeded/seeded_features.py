@@ -285,7 +285,7 @@ class TensorSketchBlocks(SeededFeatures):
         # The p sketches stand side by side; the last row is for the constant feature sqrt(coef0).
         d, D = self.d + 1, self.n_features
         buckets, signs = np.empty(d, np.float32), np.empty(d, np.float32)
-        parts = []
+        sketches = []
         for factor in range(self.degree):
             philox.uniforms(self._key, factor, block, buckets)
             philox.uniforms(self._key, _SIGNS + factor, block, signs)
@@ -293,10 +293,10 @@ class TensorSketchBlocks(SeededFeatures):
             weight = np.where(signs < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
             weight[-1] *= np.sqrt(self.coef0 / self.gamma)
             shape = (d, D)
-            parts.append(
+            sketches.append(
                 sp.csr_array((weight.astype(np.float32), (np.arange(d), bucket_index)), shape=shape)
             )
-        return sp.csr_array(sp.hstack(parts))
+        return sp.csr_array(sp.hstack(sketches))
 
     def _write(self, hashes: sp.csr_array, X: Any, out: np.ndarray) -> None:
         linear = hashes[:-1]

@@ -221,7 +221,7 @@ def test_neighbours_of_another_search_are_used():
     table = nearest_neighbours(X, 16, np.random.RandomState(3))
     given_table = clone(first).fit(X, neighbours=table)
     np.testing.assert_array_equal(given_table.neighbours_, table)
-    with pytest.raises(ValueError, match="table of 700 points was given for 699 rows"):
+    with pytest.raises(ValueError, match="like is of 700 rows, but X has 699"):
         HSSMatrix().fit(X[1:], like=first)
     with pytest.raises(ValueError, match="like and neighbours both"):
         HSSMatrix().fit(X, like=first, neighbours=table)

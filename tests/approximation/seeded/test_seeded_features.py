@@ -137,7 +137,7 @@ def test_convolution_is_filters_maxima_and_rectifiers(side, channels):
     ("d", "n_features", "message"),
     [
         (63, 32, "X has 63 features, which do not form square images"),
-        (64, 30, "block_size is 30, should be a multiple of 4, the places of images of 8 x 8"),
+        (64, 30, "should be a multiple of 4, the pixels that two layers leave of images of 8 x 8"),
         (9, 4, "images of 3 x 3 pixels"),
     ],
 )
