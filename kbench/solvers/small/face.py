@@ -2,7 +2,7 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = const,    l <= 0 <= u
 
-Steps of two coefficients that have come near the optimum mostly have the right points at their
+When steps of two coefficients have come near the optimum, mostly the right points are at their
 bounds. The coefficients of the free ones F then follow from one factorisation: on their face,
 
     K_FF d + t 1 = e_F - slope_F,    1'd = 0,
@@ -42,7 +42,7 @@ from kbench.solvers.small.steps import (
 )
 from kbench.solvers.small.steps import account as _account
 
-# With "reassoc", sums are vectorised.
+# "reassoc" allows LLVM to vectorise sums.
 _OPTIONS: Any = {"fastmath": {"contract", "nsz", "reassoc"}, "_nrt": False}
 _CALLED: Any = {**_OPTIONS, "cache": True, "nogil": True}
 
@@ -57,21 +57,23 @@ OVERHEAD, ALLOWED, ALLOWED_PART, ALLOWED_MORE, N_LIMITS = range(5)
 # Nanoseconds of a kernel value, and of a multiplication of a factorisation
 # (`scripts/bench_small.py --any-C`).
 NANOSECONDS_OF_VALUE, NANOSECONDS_OF_PRODUCT = 6.0, 0.3
-# An exact optimum may take this fraction of the time of the steps where the duality gap is at most
-# `_SMALL_GAP`, a part of the objective. With a large C the tolerance says little about the
-# objective: above `_LARGE_GAP` it may take longer.
+# An exact optimum may take PART of the time of the steps if the duality gap is at most the fraction
+# `_SMALL_GAP` of the objective. With a large C the tolerance says little about the objective: above
+# `_LARGE_GAP` it may take longer (`bench_small.py --any-C`, `ablate_svm.py --small` in `scripts`).
 PART, _SMALL_GAP, _LARGE_GAP = 0.25, 1e-6, 0.03
-# Points take part if their slack is below this multiple of the tolerance and of the rounding of
-# their residuals. Set by hand.
+# Points take part in the exact optimum if their slack is below this multiple of the tolerance plus
+# the rounding error of the residuals: more points cost more, fewer may miss a point that becomes
+# free. Set by hand.
 _NEAR = 2.0
-# Gains up to this fraction of the summed magnitudes are rounding errors.
+# Guard: gains up to this fraction of the summed magnitudes are rounding errors.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 # Guard: number added to the diagonal, relative to its mean, so that singular faces (equal rows,
-# more free points than the rank) can be solved; and further steps that correct for it.
+# more free points than the rank) can be solved; and number of solves with a factorisation, of
+# which all after the first correct for it.
 _PROXIMAL = 1e-10
 _MAX_PROXIMAL = 4
 # Free residuals below this fraction of the rounding error are not lowered further. Set by hand.
-_OF_NOISE = 1 / 16
+_NOISE_FRACTION = 1 / 16
 # In the first solves, points at bounds whose gain is at least this fraction of the largest become
 # free together, which saves solves; afterwards one at a time, which cannot cycle. Set by hand: the
 # optimum is the same.
@@ -139,17 +141,17 @@ def _solve(L, f, x):
 
 @register_jitable(**_OPTIONS)
 def _sum_afresh(K, part):
-    m, every = K.shape
+    m, n_columns = K.shape
     for i in range(m):
         row, total = K[i], 0.0
-        for j in range(every):
+        for j in range(n_columns):
             total += row[j] * part[B, j]
         part[E, i] = part[TARGET, i] - total
 
 
 @njit(error_model="numpy", **_CALLED)
 def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
-    """Minimise over m points with the sum of their coefficients; other coefficients stay.
+    """Minimise over the coefficients of m points, whose sum stays; other coefficients stay, too.
 
     Parameters
     ----------
@@ -164,13 +166,13 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
 
     Returns
     -------
-    status : OPTIMAL, OUT_OF_BUDGET, or NOT_DEFINITE, where nothing is to be used
+    status : OPTIMAL, OUT_OF_BUDGET, or NOT_DEFINITE: then the results must not be used
 
     Notes
     -----
     f^3 / 6 + O(m f) multiplications for each set of f free points; mostly one or two sets.
     """
-    m, every = K.shape[0], K.shape[1]
+    m, n_columns = K.shape[0], K.shape[1]
     beta, z, lower, upper, e = part[B], part[TARGET], part[LOW], part[HIGH], part[E]
     change, mean, side = scratch[_CHANGE], scratch[_MEAN], scratch[_SIDE]
     typical = largest = squares = 0.0
@@ -179,7 +181,7 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
         largest = larger(largest, abs(z[i]))
         x = beta[i]
         side[i] = 0.0 if x == 0.0 else (1.0 if x > 0.0 else -1.0)
-    for i in range(every):
+    for i in range(n_columns):
         squares += beta[i] * beta[i]
     noise = rounding * (largest + np.sqrt(squares) * typical)
     _sum_afresh(K, part)
@@ -197,19 +199,19 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
             budget -= f * f * (f / 6.0 + 1.0) + 3.0 * f * m
             if budget < 0.0:
                 break
-            # Coefficients whose sum stays are moved by the centred matrix, whose digits are not
-            # those of the mean.
-            whole = 0.0
+            # Changes whose sum is 0 depend on the centred matrix alone, which does not lose digits
+            # to a large mean.
+            grand_mean = 0.0
             for i in range(f):
                 row, total = K[free[i]], 0.0
                 for j in range(f):
                     total += row[free[j]]
                 mean[i] = total / f
-                whole += mean[i] / f
+                grand_mean += mean[i] / f
             for i in range(f):
                 row, target = K[free[i]], L[i]
                 for j in range(i + 1):
-                    target[j] = row[free[j]] - mean[i] - mean[j] + whole + typical / f
+                    target[j] = row[free[j]] - mean[i] - mean[j] + grand_mean + typical / f
                 target[i] += _PROXIMAL * typical
             if not _factorise(L, f):
                 status = NOT_DEFINITE
@@ -225,7 +227,8 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
                 for i in range(f):
                     change[i] -= low
                     size = larger(size, abs(change[i]))
-                if not _OF_NOISE * noise < size < 0.5 * last:
+                # Guard: stop if the last correction has not halved the residual.
+                if not _NOISE_FRACTION * noise < size < 0.5 * last:
                     break
                 last = size
                 _solve(L, f, change)
@@ -255,14 +258,14 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
                 if blocked:
                     break
             if blocked:
-                left = 0
+                n_left = 0
                 for i in range(f):
                     k = free[i]
-                    end = beta[k] == upper[k] or beta[k] == lower[k]
-                    if not (end or (epsilon > 0.0 and beta[k] == 0.0)):
-                        free[left] = k
-                        left += 1
-                f = left
+                    at_bound = beta[k] == upper[k] or beta[k] == lower[k]
+                    if not (at_bound or (epsilon > 0.0 and beta[k] == 0.0)):
+                        free[n_left] = k
+                        n_left += 1
+                f = n_left
                 continue
         highest, lowest = -np.inf, np.inf
         for i in range(m):
@@ -276,10 +279,10 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
                 status = OPTIMAL
                 break
             low = high = 0.5 * (highest + lowest)
-        # Free points are at most as far from the intercept as rounding takes them.
+        # Free points cannot gain: their residuals differ from the intercept by rounding alone.
         for i in range(f):
             mean[free[i]] = -1.0
-        worst, which = 0.0, -1
+        worst, worst_point = 0.0, -1
         for i in range(m):
             if mean[i] == 0.0:
                 x = beta[i]
@@ -287,12 +290,12 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
                 down = low - e[i] - (epsilon if x <= 0.0 else -epsilon) if x > lower[i] else -1.0
                 mean[i], change[i] = larger(up, down), 1.0 if up > down else -1.0
                 if mean[i] > worst:
-                    worst, which = mean[i], i
+                    worst, worst_point = mean[i], i
         if worst <= noise:
             status = OPTIMAL
             break
         for i in range(m):
-            if mean[i] >= _TOGETHER * worst and (turn < _FIRST_SOLVES or i == which):
+            if mean[i] >= _TOGETHER * worst and (turn < _FIRST_SOLVES or i == worst_point):
                 free[f] = i
                 f += 1
                 if beta[i] == 0.0:
@@ -309,7 +312,7 @@ def near_margin(problem, state, tol, limits, near, part, report):
         ALLOWED, nanoseconds that it may always take; ALLOWED_PART of the time of the steps so far;
         and ALLOWED_MORE, nanoseconds in addition where the duality gap is large
     near : (n,) int64, set
-    part : (N_PART, n), set up to the points' number; see `to_optimum`
+    part : (N_PART, n), set in the columns of these points; see `to_optimum`
 
     Returns the numbers of both, and the nanoseconds that the exact optimum may take; 0, 0, 0 where
     it is not worth them.
@@ -350,13 +353,13 @@ def near_margin(problem, state, tol, limits, near, part, report):
 @njit(**_CALLED)
 def adopt(m, near, part, epsilon, shift, errors, tol, rows, slot, problem, state, saved, report):
     """Write the optimum of m points into the problem, with lift and drop, the residuals of the
-    other points, and the report; return whether that could be done, otherwise change nothing.
+    other points, and the report; or change nothing and return False.
 
-    It cannot if the slack of another point is within the errors of the stored rows, the violation
-    is above `tol`, or the duality gap grows.
+    It changes nothing if the slack of another point is within the errors of the stored rows, the
+    violation is above `tol`, or the duality gap grows.
 
     near, part : as `near_margin` and `to_optimum` have left them
-    shift : what to add to the residuals of the other points
+    shift : number that is added to the residuals of the other points
     errors : (3,) relative and absolute error of a stored value, and the largest value
     rows, slot : with the rows of all points whose coefficient has changed
     saved : (N_SAVED, n) float64. Scratch.
@@ -376,7 +379,7 @@ def adopt(m, near, part, epsilon, shift, errors, tol, rows, slot, problem, state
             for j in range(n):
                 e[j] -= change * np.float64(row[j])
         size += abs(change)
-    # All residuals come from the stored rows, so that a fit that begins here reports the same.
+    # The objective comes from the stored rows, so that a fit that begins here reports the same.
     objective = 0.0
     for i in range(m):
         beta[near[i]] = part[B, i]

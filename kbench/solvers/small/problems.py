@@ -1,7 +1,7 @@
 """The compiled loop over the problems of a fit: steps, then the exact optimum, one after another.
 
-A fit of ten classes has 45 problems of 50 microseconds each, beside which calls from Python would
-take as long. What rarely happens ends the loop, for `kbench.solvers.small.dual` to go on.
+A fit of ten classes has 45 problems of 50 microseconds each; calls from Python would take as long
+again. Rare cases end the loop, and `kbench.solvers.small.dual` goes on from there.
 """
 
 import functools
@@ -46,7 +46,7 @@ _OPTIONS: Any = {"_nrt": False, "no_cfunc_wrapper": True, "cache": True, "nogil"
 # row of targets and bounds, the row of coefficients; where the features begin, and how many columns
 # they have with padding; where the kept kernel values begin, and how many rows there are.
 FIRST, END, ROW, COEF, POINTS, WIDTH, KEPT, N_KEPT, N_PLANNED = range(9)
-# What `solve_problems` does with the first problem: all, no more than to set it up, or to go on.
+# What `solve_problems` does with the first problem: solve it, only set it up, or go on with it.
 WHOLE, SET_UP, GO_ON = range(3)
 # Rows of n float64 numbers in `work`, and of n integers in `places`.
 N_WORK, N_PLACES = 8 + N_PART + N_SCRATCH + N_SAVED, 3
@@ -56,7 +56,7 @@ _STORED = _MATRIX32, int64[::1], _MATRIX, _MATRIX32
 
 
 def _of_descend(half: Any) -> tuple:
-    """Argument types of `descend`; `half`: of half the squared norms."""
+    """Argument types of `descend`; half : type of the array of half squared norms."""
     one_class = _MATRIX32, half, _MATRIX32, uint8[::1]
     kernel = *one_class, *one_class, _MATRIX32, float64, float32[::1], *_STORED
     return *kernel, *(float64,) * 5, int64, boolean, _VECTOR
@@ -67,7 +67,8 @@ _OF_OPTIMUM = (_MATRIX, _MATRIX, *(float64,) * 3, _MATRIX, _MATRIX, int64[::1])
 _OF_ADOPT = (
     int64, int64[::1], _MATRIX, float64, float64, _VECTOR, float64, *_STORED, _MATRIX, _VECTOR,
 )  # fmt: skip
-# They return a status of `descend`, one of `to_optimum`, and whether the optimum is adopted.
+# Callers of the three functions in `addresses`, which return a status of `descend`, a status of
+# `to_optimum`, and whether `adopt` has adopted the optimum.
 _descend = calling(int64, *_OF_DESCEND.values())
 _to_optimum, _adopt = calling(int64, _OF_OPTIMUM), calling(boolean, _OF_ADOPT)
 
@@ -75,12 +76,12 @@ _to_optimum, _adopt = calling(int64, _OF_OPTIMUM), calling(boolean, _OF_ADOPT)
 @functools.cache
 def addresses(*, has_halves: bool) -> np.ndarray:
     """(3,) addresses of `descend`, `to_optimum` and `adopt` for `solve_problems`."""
-    found = (
+    functions = (
         address_of(steps.descend, _OF_DESCEND[has_halves]),
         address_of(face.to_optimum, _OF_OPTIMUM),
         address_of(face.adopt, _OF_ADOPT),
     )
-    return np.array(found, np.int64)
+    return np.array(functions, np.int64)
 
 
 @njit(error_model="numpy", **_OPTIONS)
@@ -99,12 +100,14 @@ def solve_problems(
     targets, lowers, uppers : (r, n) float64
     diagonals : (n,) float32
     coef : (s, n) float64, in and out
-    n_features, points, kept, known, cross : as in `descend`, of all classes one after another
+    n_features, points, kept, known : number of rows of `a`, and `a`, `own_a`, `known_a` of
+        `descend`, flat, of all classes one after another
+    cross : as in `descend`
     halves : (n,) float32 or None
     rows, slots, work, states, places : flat scratch for the n points of a problem: n^2 float32,
-        n int64, N_WORK n float64, 6 n float32, N_PLACES n int64. A problem of the same points as
-        the last one uses its rows, and so does one whose report begins with a number of them.
-    matrices : (N,) float64. Scratch; there is no exact optimum that needs more than that.
+        n int64, N_WORK n float64, 6 n float32, N_PLACES n int64. A problem with the same points as
+        the one before keeps its `rows` and `slots`; so does a problem whose report has ROWS > 0.
+    matrices : (N,) float64. Scratch; an exact optimum that needs more is not tried.
     fresh, factor, sums, epsilon, flat, tol : see `descend`
     errors : (3,) see `face.adopt`
     exact, exact_factor : (n, d) points of `values_of_few`; (0, d): no exact optimum is tried
@@ -114,9 +117,9 @@ def solve_problems(
 
     Returns
     -------
-    p, status : `last`, SOLVED; or the problem that has ended otherwise, with its status of
-        `descend`. SOLVED then means that the steps have solved it, and that it needs an exact
-        optimum by other kernel values or an intercept at ends.
+    p, status : `last`, SOLVED; or the problem with which the loop has ended, and the status of
+        `descend` for it. SOLVED then means that the steps have solved it, but that it still needs
+        an exact optimum by other kernel values, or an intercept because no point is free.
     """
     for p in range(first, last):
         report, a, b = reports[p], plan[p, 0], plan[p, 1]
@@ -153,7 +156,7 @@ def solve_problems(
             cross, factor, sums, stored, slot, problem, state, epsilon, flat, errors[0], errors[1],
             tol, max_steps[p], fresh or p > first, report,
         ))  # fmt: skip
-        # NaNs of sums that overflow would stand in the objective.
+        # If a sum has overflowed, the objective is not finite.
         if status != SOLVED or not np.isfinite(report[OBJECTIVE]) or exact.shape[0] == 0:
             return p, status
         near, where, free = places[:n], places[n : 2 * n], places[2 * n : 3 * n]
@@ -166,6 +169,7 @@ def solve_problems(
             values_of_few(exact, where[: m + n_far], exact_factor, K)
             report[ENTRIES] += m * (m + n_far)
             scratch = matrix_in(work, (8 + N_PART) * n, N_SCRATCH, n)
+            # Guard: twice what is allowed, since the estimate is of a single solve. Set by hand.
             budget = 2.0 * allowed / NANOSECONDS_OF_PRODUCT
             arguments = K, part, epsilon, ROUNDING, budget, L, scratch, free
             if _to_optimum(functions[1], arguments) == OPTIMAL:

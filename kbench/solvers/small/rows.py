@@ -71,7 +71,7 @@ class KernelValues(Protocol):
     exact_factor: float
     diagonal: np.ndarray  # (n,) float32
     # A float32 value k has an error of at most entry_errors[0] |k| + entry_errors[1] c(k), see
-    # `steps._part_of_largest_error`.
+    # `steps._fraction_of_largest_error`.
     entry_errors: tuple[float, float]
 
     @property

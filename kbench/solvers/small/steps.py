@@ -8,7 +8,7 @@ that goes down at the rate e_k + drop_k, where
     lift_k = -epsilon if b_k >= 0, epsilon if b_k < 0, -inf if b_k = u_k,
     drop_k =  epsilon if b_k <= 0, -epsilon if b_k > 0, inf if b_k = l_k.
 
-A step moves t from b_j to b_i. They are chosen by second-order information (Fan, Chen and Lin,
+A step moves t from b_j to b_i. i and j are chosen by second-order information (Fan, Chen and Lin,
 "Working set selection using second order information for training support vector machines",
 JMLR 2005, WSS 2), except that j is ranked by the decrease of the step as clipped to its bounds:
 
@@ -16,12 +16,12 @@ JMLR 2005, WSS 2), except that j is ranked by the decrease of the step as clippe
     w_k = e_i + lift_i - e_k - drop_k,    h_k = K_ii + K_kk - 2 K_ik,
     t_k = min(w_k / h_k, distance of b_i to its upper end, distance of b_k to its lower end).
 
-A step ends at b = 0 at the latest, because the slope of epsilon |b| changes there. In a classifier,
-0 is a bound of every coordinate and epsilon = 0, so this never matters.
+No coordinate passes 0 in a step, because the slope of epsilon |b| changes there. In a classifier, 0
+is a bound of every coordinate and epsilon = 0, so this never matters.
 
 The search uses float32: kernel rows, and v = e - shift, which is small where rounding matters, near
-the margin. At each apparent end e is summed afresh in float64 from the stored rows, and the stop is
-decided on that.
+the margin. When v meets the tolerance, e is summed afresh in float64 from the stored rows, and this
+e decides whether the search stops.
 """
 
 from typing import Any
@@ -40,13 +40,13 @@ _OPTIONS: Any = {
     "_nrt": False,
     "no_cfunc_wrapper": True,
 }
-# Of functions that Python calls. The others are compiled as parts of these alone.
+# Options of the functions that Python calls; the others are compiled only as parts of these.
 _CALLED = {**_OPTIONS, "cache": True, "nogil": True}
 f4, i4 = np.float32, np.int32
 
-# How a call of `descend` ended.
+# Statuses that `descend` returns.
 SOLVED, OUT_OF_STEPS, UNPROVEN, STUCK = 0, 1, 2, 3
-# Where `descend` reports, by place in `report`.
+# Entries of `report`, the array in which `descend` reports.
 STEPS, ROWS, ENTRIES, VIOLATION, ERROR, INTERCEPT, OBJECTIVE, GAP = range(8)
 N_REPORTED = 8
 # Rows of the (8, n) array `problem` and of the (6, n) array `state`; see `descend`.
@@ -58,19 +58,21 @@ DIAGONAL, V, LIFT, DROP, GROW, FALL = range(6)
 # sums. Set by hand.
 _EARLIER = 0.95
 # Rounding of the stored rows may use up this fraction of the tolerance; beyond it the caller has to
-# compute float64 kernel values. A higher value takes more steps, a lower one more of them. Set by
-# hand.
+# compute float64 kernel values. A higher value takes more steps, a lower one more of these values.
+# Set by hand.
 _CHEAP_ERROR = 0.5
-# A step that would end within this fraction of the coefficient (before the step or at the bound)
-# from the bound ends at the bound itself, so that rounding leaves no point almost at its bound,
-# from where no step would be worth taking. Not relative to the distance between the bounds, which
-# may be 1e15 times the coefficients.
+# Guard: a step that would end within this fraction of the coefficient (before the step or at the
+# bound) from the bound ends at the bound itself, so that rounding leaves no point almost at its
+# bound, from where no step would be worth taking. It is not relative to the distance between the
+# bounds, which may be 1e15 times the coefficients.
 _AT_BOUND = 1e-14
 
-# Differences of float32 residuals below this fraction of their size are rounding errors.
+# Guard: differences of float32 residuals below this fraction of their size, 8 roundings, are
+# rounding errors.
 _ROUNDING = f4(8 * 2.0**-24)
-# The violation makes progress if it falls to this fraction of the lowest one; guard: the search
-# gives up after this number of sums in a row without, because float32 steps then cannot lower it.
+# The violation makes progress if it falls below this fraction of the lowest one so far. Guard: the
+# search gives up after the second number of sums in a row without progress, because float32 steps
+# then cannot lower the violation. Both are set by hand.
 PROGRESS, _MAX_WORSE = 0.9, 10
 
 _LARGEST, _SMALLEST = i4(2**31 - 1), i4(-(2**31))
@@ -118,7 +120,8 @@ def _four(by_products, a0, x0, a1, x1, a2, x2, a3, x3):
 def _half_row(r, left, h_left, right, h_right, factor, sums, out):
     """Gaussian kernel values 2^-(factor ||x - z||^2) of point r of `left` and all of `right`.
 
-    With half squared norms they are 2^(<x, z> - h(x) - h(z)) of other points; see `GaussianRows`.
+    With half squared norms h they are 2^(<x, z> - h(x) - h(z)) of centred and scaled points; see
+    `GaussianRows`.
 
     left, right : (d, m) float32 points feature by feature, d a multiple of 4. m is at least the
         number n of points and a multiple of `PADDING`, so that no loop has a remainder.
@@ -167,7 +170,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums
         are 1; other rows are computed and kept there for later pairs. (0, 0) keeps nothing.
     cross : (n_a, n_b) values between the classes if d = 0
     """
-    n_a, n_b, given = known_a.shape[0], known_b.shape[0], cross.shape[0] > 0
+    n_a, n_b, has_cross = known_a.shape[0], known_b.shape[0], cross.shape[0] > 0
     if i < n_a:
         r, within, between = i, out[:n_a], out[n_a:]
         mine, h_mine, other, h_other, kept, known = a, h_a, b, h_b, own_a, known_a
@@ -184,7 +187,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums
     else:
         for k in range(within.shape[0]):
             within[k] = kept[r, k]
-    if not given:
+    if not has_cross:
         _half_row(r, mine, h_mine, other, h_other, factor, sums, between)
     elif i < n_a:
         for k in range(n_b):
@@ -196,7 +199,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums
 
 @register_jitable(**_OPTIONS)
 def _ordered(bits):
-    """Bits of a float32 as an integer that orders as the float does; applied twice, the bits.
+    """Bits of a float32 as an integer that orders as the float does; it is its own inverse.
 
     The compiler vectorises a running maximum of integers, but not one of floats.
     """
@@ -208,7 +211,7 @@ def begin_at(
     a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, rows, slot,
     problem, report,
 ):  # fmt: skip
-    """Compute the rows of points with a coefficient, and e = z - K beta from them."""
+    """Compute the rows of points with a nonzero coefficient, and e = z - K beta from them."""
     n, n_a = slot.shape[0], known_a.shape[0]
     z, beta, e = problem[Z], problem[BETA], problem[RESIDUAL]
     for k in range(n):
@@ -228,13 +231,13 @@ def begin_at(
             e[m] -= x * np.float64(row[m])
 
 
-# Not under the assumption that there are no NaNs: what it reports decides whether a fit ends.
+# Compiled without "nnan", because what it reports, also of NaNs, decides whether a fit ends.
 @njit(**(_CALLED | {"fastmath": {"contract", "nsz"}}))
 def account(problem, state, epsilon, report):
     """Set VIOLATION, INTERCEPT, OBJECTIVE and GAP of `report` from beta and e; see `descend`.
 
-    The gap is the primal minus the dual objective: the sum over k of the largest value on
-    [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between
+    The gap is the primal minus the dual objective: the sum over k of the largest value, for x in
+    [l_k, u_k], of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between
     l_k, 0 and u_k.
     """
     z, lower, upper = problem[Z], problem[LOWER], problem[UPPER]
@@ -266,11 +269,12 @@ def account(problem, state, epsilon, report):
 
 
 @register_jitable(**_OPTIONS)
-def _part_of_largest_error(k):
+def _fraction_of_largest_error(k):
     """c(k) = -e k log k up to k = 1 / e, then 1, for k >= 0.
 
-    An error of the exponent that grows with it, or with its root, changes the value k by at most
-    c(k) times the largest change. c is concave: a weighted mean of c(k_j) is at most c of the mean.
+    If the error of the exponent of a value k <= 1 is proportional to the exponent or to its root,
+    the error of k is at most c(k) times the largest one over all k. c is concave: a weighted mean
+    of c(k_j) is at most c of the mean.
     """
     if k >= np.exp(-1.0):
         return 1.0
@@ -308,10 +312,10 @@ def descend(
     slot : (n,) int64
         Which of `rows` is the row of a point; -1 if it has not been needed yet.
     problem : (8, n) float64
-        z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
-        OUT_OF_STEPS. Then an e that was computed in float64 and its beta (z and 0 at first): sums
-        over rows add what has changed since, so that only the change has an error.
-        Then scratch.
+        Rows 0 to 4: z, lower, upper, beta and e. beta and e are read and written; e is right
+        unless the status is OUT_OF_STEPS. Rows 5 and 6: an e that was computed in float64, and its
+        beta (z and 0 at first); sums over `rows` add only the change since then, so that only the
+        change has an error. Row 7: scratch.
     state : (6, n) float32
         The diagonal of K; then v, lift, drop and how far b can grow and fall, which are set when
         `fresh`.
@@ -320,14 +324,14 @@ def descend(
         Curvatures h below this are rounding errors and are raised to it.
     relative_error, absolute_error : float
         An entry k of `rows` has an error of at most relative_error |k| + absolute_error c(k), c
-        from `_part_of_largest_error`.
+        from `_fraction_of_largest_error`.
     tol, max_steps : float, int
     fresh : bool
-        Whether to begin at e and beta; otherwise go on where the last call ran out of steps.
+        Whether to begin at e and beta; if not, go on where the last call ran out of steps.
     report : (N_REPORTED,) float64
         STEPS, ROWS and ENTRIES (of `rows`, without the values within a class that are kept) are
-        counted up; the others are set by each sum over the rows. INTERCEPT is also read: an
-        estimate of it when `fresh`.
+        counted up; the others are set by each sum over the rows. When `fresh`, INTERCEPT is
+        also read, as an estimate.
 
     Returns
     -------
@@ -347,6 +351,7 @@ def descend(
     low_bits -= i4(1)
     two, half, zero, min_curvature = f4(2.0), f4(0.5), f4(0.0), f4(flat)
     step, summed_at, n_worse, best_violation = 0, -1, 0, np.inf
+    # Guard: step after which e is summed afresh at the latest. Set by hand, also below.
     due = 100 * n + 1000
     stop, renew = f4(_EARLIER * tol), True
     highest_key, lowest_key = _SMALLEST, _LARGEST
@@ -372,7 +377,7 @@ def descend(
         rounding = _ROUNDING * larger(abs(highest), abs(lowest))
         must_sum = highest - lowest <= larger(stop, rounding) or step > due
         if must_sum and step <= due:
-            # What the rounding of rows will take of the tolerance is known before the sum.
+            # The bound on the error of a sum is known before it: lower the target by it first.
             size, error = _simple_error(problem, state, relative_error, absolute_error)
             if 2.0 * error <= _CHEAP_ERROR * tol:
                 stop = smaller(stop, f4(_EARLIER * (tol - 2.0 * error)))
@@ -380,32 +385,33 @@ def descend(
         if not must_sum and step >= max_steps:
             return OUT_OF_STEPS
         for turn in range(0 if must_sum else 2):
-            place = i
+            index = i
             if turn == 1:
                 row_i, grow_i, d_i = rows[slot[i]], grow[i], diagonal[i]
                 best = i4(0)
                 for k in range(n):
                     w = larger(highest - (v[k] + drop[k]), zero)
                     h = larger(d_i + diagonal[k] - two * row_i[k], min_curvature)
-                    # 1 / h to 1 %, by a Newton step: the gain is flat in t around its maximum.
+                    # 1 / h to 1 %, by a Newton step; that is enough, because the gain is flat in t
+                    # around its maximum.
                     r = with_bits(i4(_RECIPROCAL - bits_of(h)))
                     r = r * (two - h * r)
                     t = smaller(smaller(w * r, grow_i), fall[k])
                     gain = t * (w - half * h * t)
-                    # The place replaces the lowest bits of the gain: one maximum finds both.
+                    # The index replaces the lowest bits of the gain: one maximum finds both.
                     key = i4(i4(bits_of(gain) & ~low_bits) | i4(k))
                     best = larger(best, key if gain > zero else i4(0))
                 if best == i4(0):
                     must_sum = True
                     break
-                j = place = i4(best & low_bits)
-            if slot[place] < 0:
-                slot[place] = np.int64(report[ROWS])
+                j = index = i4(best & low_bits)
+            if slot[index] < 0:
+                slot[index] = np.int64(report[ROWS])
                 report[ROWS] += 1.0
-                report[ENTRIES] += n - n_a if place < n_a < n else n_a
-                row = rows[slot[place]]
+                report[ENTRIES] += n - n_a if index < n_a < n else n_a
+                row = rows[slot[index]]
                 _fill(
-                    place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, row
+                    index, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, row
                 )
         if must_sum:
             sizes = problem[SIZES]
@@ -418,7 +424,7 @@ def descend(
                     for m in range(n):
                         e[m] -= x * np.float64(row[m])
             size, error = _simple_error(problem, state, relative_error, absolute_error)
-            # The second bound takes another sum.
+            # A sharper bound takes another pass over the rows.
             if 2.0 * error > _CHEAP_ERROR * tol:
                 for k in range(n):
                     x = abs(beta[k] - exact_beta[k])
@@ -431,7 +437,7 @@ def descend(
                     largest = larger(largest, sizes[k])
                 error = relative_error * largest
                 if size > 0.0:
-                    error += absolute_error * size * _part_of_largest_error(largest / size)
+                    error += absolute_error * size * _fraction_of_largest_error(largest / size)
             account(problem, state, epsilon, report)
             violation, report[ERROR] = report[VIOLATION], error
             if violation + 2.0 * error <= tol:
@@ -453,7 +459,7 @@ def descend(
         end_i, end_j = (0.0 if x_i < 0.0 else upper[i]), (0.0 if x_j > 0.0 else lower[j])
         up, down = end_i - x_i, x_j - end_j
         move = smaller(smaller(np.float64(highest - (v[j] + drop[j])) / h_ij, up), down)
-        # As in `pair_descent.move_pair`.
+        # `box_dual.pair_descent.move_pair` explains this.
         ends_i = up - move <= _AT_BOUND * larger(abs(x_i), move)
         if ends_i:
             move = up

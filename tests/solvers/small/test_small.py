@@ -13,8 +13,8 @@ from kbench.solvers.small.rows import FEW_FEATURES, by_feature, exponential
 from kbench.solvers.small.steps import (
     POWER_ERROR,
     POWER_RELATIVE_ERROR,
+    _fraction_of_largest_error,
     _half_row,
-    _part_of_largest_error,
     _power_of_two,
 )
 from kbench.trace import Deadline, Trace
@@ -22,7 +22,7 @@ from kbench.trace import Deadline, Trace
 half_row = njit(lambda *arguments: _half_row(*arguments))
 exponential_of = njit(lambda t: exponential(t))
 power_of_two = njit(lambda t: _power_of_two(t))
-part_of_largest_error = njit(lambda k: _part_of_largest_error(k))
+fraction_of_largest_error = njit(lambda k: _fraction_of_largest_error(k))
 
 
 def limits(tol=1e-3, max_iter=-1, max_time=None, trace=None, **more):
@@ -68,7 +68,7 @@ def test_rows_on_demand_are_within_their_bound(d, gamma, offset, dtype):
         half_row(r, points, rows.halves, points, rows.halves, rows.factor, scratch, out[r])
     exact = rbf_kernel(X.astype(np.float64) - offset, gamma=gamma)
     relative, absolute = rows.entry_errors
-    part = np.array([[part_of_largest_error(k) for k in row] for row in exact])
+    part = np.array([[fraction_of_largest_error(k) for k in row] for row in exact])
     # Values are not below 2^-100.
     error = np.abs(out - exact) - np.diag(np.abs(np.diag(out) - 1.0))
     assert np.all(error <= relative * exact + absolute * part + 2.0**-100)
@@ -77,8 +77,8 @@ def test_rows_on_demand_are_within_their_bound(d, gamma, offset, dtype):
 def test_the_error_of_a_mean_is_at_most_that_of_the_mean_value():
     k, weights = np.random.default_rng(0).random((2, 100, 50)) ** 3
     weights /= weights.sum(axis=1, keepdims=True)
-    part = np.array([[part_of_largest_error(x) for x in row] for row in k])
-    means = [part_of_largest_error(x) for x in (weights * k).sum(axis=1)]
+    part = np.array([[fraction_of_largest_error(x) for x in row] for row in k])
+    means = [fraction_of_largest_error(x) for x in (weights * k).sum(axis=1)]
     assert np.all((weights * part).sum(axis=1) <= np.array(means) + 1e-12)
 
 
