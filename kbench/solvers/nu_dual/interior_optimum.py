@@ -9,8 +9,8 @@ from kbench.solvers.interior_point.duals import solve_interior, solve_sides
 from kbench.solvers.interior_point.factors import is_semidefinite
 from kbench.solvers.interior_point.problem import StoredKernel
 
-# Guard: sums of coefficients may be off by this part of the 1-norm.
-OFF = 1e-9
+# Guard: rounding error of sums of coefficients, as a fraction of the 1-norm.
+SUM_ERROR = 1e-9
 
 
 def optimum(
@@ -24,7 +24,7 @@ def optimum(
     budget: Budget,
 ) -> np.ndarray | None:
     """Coefficients (n,) of `nu_descent`'s problem within the bounds and with the right sums, mostly
-    an optimum; None if K : (n, n) is not semidefinite, or the sums are missed.
+    an optimum; None if K : (n, n) is not semidefinite, or the sums are wrong.
 
     A regression is first solved without a tube; that is its optimum if |b|_1 is within `norm`.
     """
@@ -43,4 +43,4 @@ def optimum(
     b = result.coef
     sums = np.array([b[b > 0.0].sum(), -b[b < 0.0].sum()])
     off = np.abs(sums - (0.5 * norm if has_fixed_norm else sums.mean())).max()
-    return b if max(off, sums.sum() - norm) <= OFF * norm else None
+    return b if max(off, sums.sum() - norm) <= SUM_ERROR * norm else None

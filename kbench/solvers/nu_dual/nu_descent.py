@@ -8,16 +8,19 @@ and |b|_1 <= t. The multiplier of 1'b is the intercept c, and the multiplier of 
 half the width of a regression's tube, minus the margin of a classifier. Free points have
 e = c + epsilon if b > 0 and e = c - epsilon if b < 0.
 
-    t <- 0 (regression) or the points with the lowest margins of a quarter's solution (classifier)
+    b <- 0 (regression), or the bounds of the points with the lowest margins by the solution of a
+         quarter of the points (classifier)
     repeat
       W = newer half of the last W + the worst violators of each side
       descend on b_W with K_WW                                              `side_steps`
       e <- e - K[:, moved] (change of b)
       if more points are free than fit into half of W: twice as many in W, or all
-    until the violation is below tol, then e = z - Kb in float64 where it counts, and on from there
+    until the violation is below tol
+    e <- z - Kb in float64, where it counts; repeat if the violation is now above tol
 
-Steps on a stored matrix that take longer than the interior-point method begin again at its optimum:
-where C times the kernel values is large, they would take millions of times as many.
+If steps on a stored matrix have taken as long as the interior-point method would, that method
+solves the problem, and steps go on from its optimum: where C times the kernel values is large, the
+steps alone would be millions of times as many.
 """
 
 import math
@@ -36,30 +39,35 @@ from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_row
 from kbench.solvers.interior_point.counted_work import factorisation, steps_before
 from kbench.solvers.interior_point.duals import rounding
 from kbench.solvers.nu_dual.extremes import Extremes, middle
-from kbench.solvers.nu_dual.interior_optimum import OFF, optimum
+from kbench.solvers.nu_dual.interior_optimum import SUM_ERROR, optimum
 from kbench.solvers.nu_dual.nu_problem import NuDualResult, NuProblem, Start, has_margin
 from kbench.solvers.nu_dual.side_steps import side_steps
 from kbench.trace import Trace
 
-# Points of the first working sets: with more, longer steps, fewer products with e. Set by hand.
+# Points of the first working sets: more points make steps longer and updates of e fewer. Set by
+# hand.
 _WORKING_SET = 1024
-# Problems of at most this many points are one working set, in float64. Set by hand.
+# Problems of at most this many points are one working set, in float64: 8 MiB of kernel values. Set
+# by hand.
 FLOAT64_POINTS = 1024
-# Growth of the nested subsets on whose solutions a classifier starts. Set by hand.
+# Growth of the nested subsets on whose solutions a classifier starts: a lower one gives better
+# starts and more subsets. Set by hand.
 _GROWTH = 4
-# A subset is solved until its violation is below this part of its first one. Set by hand.
+# A subset is solved until its violation is below this fraction of its first one. Set by hand.
 _LOOSE = 0.01
-# As in `block_descent`: a working set is left at this part of the violation, or of the target.
+# A working set is left at the first fraction of the violation of all points, or at the second of
+# the target, or after this number of steps per point; `box_dual.block_descent` explains the values.
 _INNER_RELATIVE, _INNER_TARGET = 0.03, 0.75
 _STEPS_PER_POINT = 20
 # Multiplications of the steps between two looks at the clock where the working set holds all
-# points: about 0.2 s.
+# points: about 0.2 s. Set by hand.
 _WORK_OF_A_CALL = 2.0e8
-# Guard, in place of `PATIENCE`: number of the longer calls on all points without a new minimum of
-# the violation; rounding then prevents progress. The second number is for steps that begin at the
-# optimum of the interior-point method.
+# Guard, in place of `PATIENCE`: number of calls of steps on all points, which are longer, without a
+# new minimum of the violation; rounding then prevents progress. The second number is for steps that
+# begin at the optimum of the interior-point method.
 _PATIENCE_OF_CALLS, _PATIENCE_AT_OPTIMUM = 20, 1
-# Steps aim at this part of the tolerance: the violation in float64 differs by rounding.
+# Steps aim at this fraction of the tolerance, because the violation in float64 differs by rounding.
+# Set by hand.
 TARGET = 0.9
 # Guard: float64 recomputations of all residuals. Each halves the violation or lets the steps take
 # float64 kernel values; after that, one that does not halve it is the last.
@@ -100,8 +108,8 @@ def solve_nu_dual(
         Its dtype is the precision of the steps of more than 1,024 points.
     z, lower, upper : (n,) float64
     norm : t. If one of the bounds of each point is 0, the upper bounds must sum to t / 2 at least,
-        and so must the lower ones; |b|_1 = t. Otherwise |b|_1 <= t.
-    start : Where steps with all points have come to; default: none has been taken
+        and so must the sizes of the lower ones; |b|_1 = t. Otherwise |b|_1 <= t.
+    start : The point that earlier steps with all points have reached; by default there are none
     tol : Violation to reach, in units of e; LIBSVM's default
     cache_mb : MiB that kernel values may take
     max_iter : Limit on steps; -1 means no limit
@@ -113,7 +121,8 @@ def solve_nu_dual(
     After a limit, b is feasible.
 
     Each working set of q points costs n q kernel values, fewer with a larger `cache_mb`, and O(q) a
-    step; if half of the points are free, and n^2 values fit into `cache_mb`, it holds all.
+    step; it holds all points if about a third of them are free, and n^2 values fit into half of
+    `cache_mb`.
     """
     budget = Budget(
         math.inf if max_iter < 0 else max_iter, max_time, Trace() if trace is None else trace
@@ -129,18 +138,18 @@ def solve_nu_dual(
         return result
     if not has_margin(result) and problem.has_shared_points():
         return replace(result, stop_reason="margin")
-    finest, asked = tol * _FINEST, budget.max_iter
-    budget.max_iter = min(asked, budget.n_iter + max(budget.n_iter, _MIN_MORE_STEPS))
+    finest, max_steps = tol * _FINEST, budget.max_iter
+    budget.max_iter = min(max_steps, budget.n_iter + max(budget.n_iter, _MIN_MORE_STEPS))
     while result.stop_reason == "tol" and not has_margin(result) and tol > finest:
         tol *= 0.1
         result = descent.solve_exactly(tol)
-    if result.stop_reason == "max_time" or budget.n_iter >= asked:
+    if result.stop_reason == "max_time" or budget.n_iter >= max_steps:
         return result
     return replace(result, stop_reason="tol" if has_margin(result) else "margin")
 
 
 def first_steps(n: int, cache_mb: float) -> int:
-    """How many steps `solve_nu_dual` takes among n points before it looks at the clock."""
+    """How many steps `solve_nu_dual` takes among n points before it checks its limits."""
     return min(int(_WORK_OF_A_CALL / n), _steps_before_interior(n, cache_mb))
 
 
@@ -161,9 +170,10 @@ class _Descent:
         self.problem, self.budget, self._cache_mb = problem, budget, cache_mb
         self.beta, self.e = np.zeros(n), problem.z.copy()
         self.slack = -1.0 if problem.has_fixed_norm else problem.norm
-        self._moved = 0.0  # sum of all |changes| of beta, by which e is off
+        self._moved = 0.0  # sum of all |changes| of beta, which bounds the rounding errors of e
         self._patience = _PATIENCE_OF_CALLS
         diagonal = problem.kernel.diagonal()
+        # Guard: curvatures are divided by, so the diagonal has to be positive.
         self._diagonal = np.maximum(diagonal, max(1e-12 * np.abs(diagonal).max(), 1e-30))
         self._use(problem.kernel)
         self._before_interior = _steps_before_interior(n, cache_mb)
@@ -176,25 +186,25 @@ class _Descent:
         half = 2**19 * self._cache_mb
         self._size_limit = max(_WORKING_SET, math.isqrt(int(half / kernel.dtype.itemsize)))
 
-    def start(self, rng: np.random.Generator | None, given: Start | None = None) -> None:
+    def start(self, rng: np.random.Generator | None, earlier: Start | None = None) -> None:
         """Find a feasible point; with `rng`, by the solution of a quarter of the points."""
         problem, n = self.problem, len(self.beta)
-        if given is not None:
-            self._move_to(given.beta)
-            self.budget.spend(given.n_iter)
+        if earlier is not None:
+            self._move_to(earlier.beta)
+            self.budget.spend(earlier.n_iter)
             # At least one more, because without a step a descent has ended.
-            self._before_interior = max(1, self._before_interior - given.n_iter)
+            self._before_interior = max(1, self._before_interior - earlier.n_iter)
             return
         if not problem.has_fixed_norm:
             return
         margin = np.zeros(n)
         if rng is not None and n > _GROWTH * _WORKING_SET:
             rows = np.sort(rng.choice(n, n // _GROWTH, replace=False))
-            part = _Descent(problem.of(rows), self.budget, self._cache_mb)
-            part.start(rng)
-            part.solve(_LOOSE * part.violation)
-            support = np.flatnonzero(part.beta)
-            margin = -self._row_cache().product(rows[support], part.beta[support])
+            subset = _Descent(problem.of(rows), self.budget, self._cache_mb)
+            subset.start(rng)
+            subset.solve(_LOOSE * subset.violation)
+            support = np.flatnonzero(subset.beta)
+            margin = -self._row_cache().product(rows[support], subset.beta[support])
         beta = _first(-margin, problem.upper, 0.5 * problem.norm)
         self._move_to(beta - _first(margin, -problem.lower, 0.5 * problem.norm))
 
@@ -261,7 +271,7 @@ class _Descent:
         """Lower the violation to `target`, or until a limit or rounding prevents it."""
         problem, budget = self.problem, self.budget
         n, lower, upper = len(self.beta), problem.lower, problem.upper
-        size = self._most(max(_WORKING_SET, len(self._matrix)))
+        size = self._allowed_size(max(_WORKING_SET, len(self._matrix)))
         recent = np.empty(0, np.intp)
         lowest, stalled = math.inf, 0
         while True:
@@ -275,7 +285,7 @@ class _Descent:
                 return
             n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
             if 2 * n_free > size and size < n:
-                size = self._most(2 * max(size, n_free))
+                size = self._allowed_size(2 * max(size, n_free))
             W, recent = self._working_set(extremes, recent, size)
             whole = len(W) == n
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
@@ -287,23 +297,23 @@ class _Descent:
             elif whole and self._matrix.dtype == np.float64 and self.violation <= self._rounding:
                 return
 
-    def _most(self, size: int) -> int:
-        """Points of a working set of about this size."""
+    def _allowed_size(self, size: int) -> int:
+        """Points of a working set that should have `size`: all points, if these are most."""
         n = len(self.beta)
         return min(n if size > _MOST_OF_POINTS * n else size, self._size_limit)
 
     def _near(self) -> np.ndarray:
         """Points whose residuals count; those of the others need not be exact.
 
-        The others have b = 0 and are too far from a violation for the errors of e, so that they add
-        nothing to the violation, the multipliers, the objective and the duality gap.
+        The others have b = 0 and are farther from a violation than the errors of e, so that they
+        add nothing to the violation, the multipliers, the objective and the duality gap.
         """
         kernel, is_zero = self._kernel, self.beta == 0.0
         if kernel.dtype == np.float64 or not kernel.kernel.is_definite or self.slack > 0.0:
             return np.arange(len(is_zero))
         eps = float(np.finfo(np.float32).eps)
         unit = kernel.entry_error + _ROUNDED_SUMS * eps * self._diagonal.max()
-        # A residual and the extreme that it is compared with are both off.
+        # A residual and the extreme with which it is compared both have an error.
         error = 2.0 * unit * self._moved
         (up, _, _, down), (high_above, low_above, high_below, low_below) = self.extremes()
         far_below = ~up | (self.e < min(high_above, low_above) - error)
@@ -380,7 +390,7 @@ class _Descent:
         self.beta, self.e = b, z - matmul(self._matrix, b)
         if not self.problem.has_fixed_norm:
             left = norm - float(np.abs(b).sum())
-            self.slack = left if left > OFF * norm else 0.0
+            self.slack = left if left > SUM_ERROR * norm else 0.0
         if self.violation < last[-1]:
             self._patience = _PATIENCE_AT_OPTIMUM
         else:
@@ -469,7 +479,8 @@ class _Descent:
 
 
 def _first(order: np.ndarray, upper: np.ndarray, total: float) -> np.ndarray:
-    """Coefficients (n,) of sum `total`: `upper` : (n,) for the points of the largest `order`."""
+    """Coefficients (n,) >= 0 with the sum `total`, at their bounds `upper` : (n,) for the points
+    with the largest `order` : (n,), and 0 for the others."""
     largest_first = np.argsort(-order, kind="stable")
     sorted_upper = upper[largest_first]
     filled = np.empty(len(upper))

@@ -19,7 +19,7 @@ class NuProblem(NamedTuple):
 
     @property
     def has_fixed_norm(self) -> bool:
-        """Whether no coefficient can change its sign, so that |b|_1 is a sum of them."""
+        """Whether no coefficient can change its sign, so that |b|_1 is a signed sum of them."""
         return not ((self.lower < 0.0) & (self.upper > 0.0)).any()
 
     def has_shared_points(self) -> bool:
@@ -38,8 +38,8 @@ class NuProblem(NamedTuple):
     def of(self, rows: np.ndarray) -> "NuProblem":
         """The problem of some points; t is divided in proportion to the sums of bounds."""
         lower, upper = self.lower[rows], self.upper[rows]
-        part = (upper - lower).sum() / (self.upper - self.lower).sum()
-        norm = min(self.norm * part, 2.0 * upper.sum(), -2.0 * lower.sum())
+        fraction = (upper - lower).sum() / (self.upper - self.lower).sum()
+        norm = min(self.norm * fraction, 2.0 * upper.sum(), -2.0 * lower.sum())
         return NuProblem(self.kernel.take(rows), self.z[rows], lower, upper, float(norm))
 
 

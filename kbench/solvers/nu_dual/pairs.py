@@ -1,7 +1,7 @@
-"""nu-classification of pairs of classes, of which one compiled loop solves those of few points.
+"""nu-classification of pairs of classes; one compiled loop solves the pairs of few points.
 
-A fit of 200 classes of 20 points has 19,900 problems of ten microseconds each, beside which calls
-from Python would take twenty times as long. The loop does what `solve_nu_dual` does with a single
+A fit of 200 classes of 20 points has 19,900 problems of ten microseconds each; calls from Python
+would take twenty times as long. The loop does what `solve_nu_dual` does with a single
 working set. A problem that needs more than one call of the steps is left to that function, which
 goes on from there.
 """
@@ -31,8 +31,8 @@ _CALLED: Any = {**_OPTIONS, "no_cfunc_wrapper": True, "cache": True, "nogil": Tr
 # Columns of `plan`: the class, its first point, the number of its points, where its kernel values
 # begin in `kept`, and where it begins among the rows and the columns of `block`.
 _CLASS, _FIRST, _SIZE, _KEPT, _ROW, _COLUMN, _N_PLANNED = range(7)
-# Rows of a block of kernel values, at least: more classes at a time take fewer calls, and more
-# values that are not needed. Set by hand.
+# Least number of rows of a block of kernel values: larger blocks, of more classes, take fewer
+# calls, but have more values that no pair needs. Set by hand.
 _ROWS_OF_BLOCK = 128
 # Rows of n numbers in `work`, before those of `ends`.
 _LOWER, _UPPER, _BETA, _RESIDUAL, _DIAGONAL, _V, _N_WORK = range(7)
@@ -90,8 +90,9 @@ def solve_nu_pairs(
     deadline, trace : of all problems together
     tol, cache_mb, max_iter, shrinking : of each problem, as in `solve_nu_dual`
 
-    Problems of at most 1,024 points share float64 kernel values, of which all within classes and
-    those of one class with others are stored at a time, if they fit into half of `cache_mb`.
+    Problems of at most 1,024 points share float64 kernel values. All values within classes, and
+    those of one block of classes with the others, are stored at a time, if they fit into half of
+    `cache_mb`.
     """
     # The compiled loop takes floats alone.
     options = {
@@ -149,21 +150,21 @@ class _Pairs:
         )
 
     def _solve_large(self, p: int) -> None:
-        n, places = len(self._order), self._places(self._pairs[p])
-        rows, part = self._order[places], self._kernel
+        n, positions = len(self._order), self._positions(self._pairs[p])
+        rows, kernel = self._order[positions], self._kernel
         if len(rows) == n:
-            # In their own order, without a copy.
-            places, rows = np.argsort(self._order), np.arange(n)
+            # All points: in the order of the kernel, which then need not be copied.
+            positions, rows = np.argsort(self._order), np.arange(n)
         else:
-            part = part.take(rows)
-        is_first = np.isin(places, self._places(self._pairs[p, :1]))
-        result = self._solve(p, part, *_signed(self._bounds[places], is_first))
-        if part is not self._kernel:
-            self._kernel.count(part.n_entries)
-        self._record(p, result, places[is_first], places[~is_first], is_first)
+            kernel = kernel.take(rows)
+        is_first = np.isin(positions, self._positions(self._pairs[p, :1]))
+        result = self._solve(p, kernel, *_signed(self._bounds[positions], is_first))
+        if kernel is not self._kernel:
+            self._kernel.count(kernel.n_entries)
+        self._record(p, result, positions[is_first], positions[~is_first], is_first)
 
-    def _places(self, classes: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Where the points of these classes are in `_order`."""
+    def _positions(self, classes: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Positions in `_order` of the points of these classes."""
         return np.concatenate([np.arange(self._starts[c], self._starts[c + 1]) for c in classes])
 
     def _solve(
@@ -194,7 +195,7 @@ class _Pairs:
         second: np.ndarray,
         is_first: np.ndarray,
     ) -> None:
-        """Keep a result; first, second : places of the points of both classes."""
+        """Keep a result; first, second : positions in `_order` of the points of both classes."""
         a, b = self._pairs[p].tolist()
         self._coef[b - (b > a), first] = result.coef[is_first]
         self._coef[a - (a > b), second] = result.coef[~is_first]
@@ -213,7 +214,7 @@ class _Pairs:
         self._number = np.full((k, k), -1)
         self._number[pairs[:, 0], pairs[:, 1]] = problems
         max_iter, cache_mb = self._options["max_iter"], self._options["cache_mb"]
-        # A trace sees the steps of `solve_nu_dual`.
+        # With a trace, `solve_nu_dual` takes all steps, because it reports them.
         most = 0 if self._trace.active else max_iter if max_iter >= 0 else 2**62
         most_of = {n: min(most, first_steps(n, cache_mb)) for n in set(n_points.tolist())}
         self._max_steps = np.array([most_of[n] for n in n_points.tolist()])
@@ -235,7 +236,7 @@ class _Pairs:
         plan = np.empty((len(classes), _N_PLANNED), np.int64)
         plan[:, _CLASS], plan[:, _FIRST], plan[:, _SIZE] = classes, self._starts[classes], sizes
         plan[:, _KEPT], plan[:, _COLUMN] = np.cumsum(squares) - squares, ends - sizes
-        rows = self._order[self._places(classes)]
+        rows = self._order[self._positions(classes)]
         if len(classes) == 2:
             n = len(rows)
             kernel.square(rows, self._matrix[: n * n].reshape(n, n))
@@ -254,8 +255,8 @@ class _Pairs:
             plan[first : last + 1, _ROW] = plan[first : last + 1, _COLUMN] - start
             for place in range(first, last + 1):
                 _, _, n, at, row, column = plan[place].tolist()
-                own = block[row : row + n, column : column + n]
-                kept[at : at + n * n].reshape(n, n)[:] = own
+                within = block[row : row + n, column : column + n]
+                kept[at : at + n * n].reshape(n, n)[:] = within
                 self._solve_with_earlier(plan[: place + 1], block, kept)
             first = last + 1
 
@@ -372,13 +373,13 @@ def _solve_problems(
     """Solve the problems of the last class of the plan with the classes `first` to `last` - 1.
 
     is_late : whether no step is to be taken any more
-    block : (m, N) kernel values of its points, among others, and those of all classes up to it;
-        (0, 0) if `matrix` has the values of the only problem
+    block : (m, N) kernel values between points, among them those of the last class, and all classes
+        up to it; (0, 0) if `matrix` has the values of the only problem
     kept : flat. Kernel values within classes.
     matrix, work, gain, gain_bits, left : scratch
 
     Returns `last`, or the class with which the problem is not solved; `matrix`, `work` and the
-    number of steps in `reports` then tell where it is.
+    number of steps in `reports` then hold what the steps have reached.
     """
     b = plan[plan.shape[0] - 1]
     n_b = b[_SIZE]
@@ -403,6 +404,7 @@ def _solve_problems(
         largest = 0.0
         for k in range(n):
             largest = max(largest, abs(K[k, k]))
+        # Guard: curvatures are divided by, so the diagonal has to be positive.
         for k in range(n):
             diagonal[k] = max(K[k, k], max(1e-12 * largest, 1e-30))
         _sum_residual(K, beta, e)
@@ -429,8 +431,8 @@ def _solve_problems(
             objective -= 0.5 * x * e[k]
         report[_INTERCEPT], report[_EPSILON] = intercept, epsilon
         report[_OBJECTIVE], report[_VIOLATION], report[_GAP] = objective, violation, gap
-        # NaNs of sums that overflow would stand in the objective. `solve_nu_dual` lowers the
-        # tolerance of a problem without a margin.
+        # If a sum has overflowed, the objective is not finite. `solve_nu_dual` lowers the tolerance
+        # of a problem without a margin.
         is_solved = np.isfinite(objective) and violation <= tol and -epsilon > 0.5 * violation
         if not (is_solved or is_late):
             return other

@@ -68,7 +68,7 @@ def side_steps(
     steps : int
         O(q) time each, two rows of K.
     slack : float
-        At the end.
+        t - |b|_1 after the steps.
     """
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
     ends = np.empty((ENDS, len(e)), K.dtype)

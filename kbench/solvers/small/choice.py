@@ -8,8 +8,8 @@ import numpy as np
 # Both take the same time at about 2,000 points on covtype_93k (54 features, half of the points
 # support vectors) and at 2,500 to 3,000 on ijcnn1 (`scripts/bench_small.py --crossover`).
 MAX_POINTS = 2000
-# MAX_POINTS for regression: both take the same time at 3,000 to 4,000 rows of kin40k and bike, and
-# on cpusmall at 3,000 (C = 10); the crossover is higher for smaller C.
+# MAX_POINTS for regression: both solvers take the same time at 3,000 to 4,000 rows of kin40k and
+# bike, and on cpusmall at 3,000 (C = 10); the crossover is higher for smaller C.
 MAX_POINTS_OF_REGRESSION = 3000
 # MAX_POINTS if columns of two values are packed as bits (a9a), which makes rows much cheaper for
 # the other solver alone. Set by hand.

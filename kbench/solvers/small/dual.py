@@ -79,7 +79,7 @@ _FLAT = 1e-6
 # Guard: rounds of float64 values without progress (`steps.PROGRESS`) before the solver gives up:
 # the problem cannot be solved to `tol` in the precision of its rows.
 _MAX_ROUNDS_WITHOUT_PROGRESS = 5
-# Float64 kernel values of a block: 8 MiB.
+# Float64 kernel values of a block, 8 MiB: memory against the overhead of a call. Set by hand.
 _EXACT_ENTRIES = 2**20
 
 
@@ -120,7 +120,8 @@ class StepLimits:
     # Steps between two checks of the deadline, and between two calls of the trace; 20,000 take
     # about 10 ms. Set by hand.
     steps_per_call: int = 20_000
-    # MiB for float64 values: 3 n^2 of the interior-point method, 2 n^2 of an exact optimum.
+    # MiB for float64 values: 3 n^2 of the interior-point method, 2 n^2 of an exact optimum. Set
+    # by hand.
     memory_mb: float = 1000.0
 
 
@@ -232,11 +233,11 @@ class _Search:
         self.rows, self.slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
         self._work, self._states = np.empty(N_WORK * n), np.empty(6 * n, np.float32)
         self._sums = np.empty(n + PADDING, np.float32)
-        self._end = ExactOptimum(
+        self._exact_optimum = ExactOptimum(
             rows, n, len(plan), limits.tol, limits.memory_mb, centred=total == 0.0
         )
-        self._before_end = self._end.steps_before(self._sizes)
-        self._max_steps = np.minimum(self._before_end, self._step_limit)
+        self._before_exact = self._exact_optimum.steps_before(self._sizes)
+        self._max_steps = np.minimum(self._before_exact, self._step_limit)
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
         self._cross = _NO_VALUES
 
@@ -248,13 +249,13 @@ class _Search:
         warm : whether coefficients may be other than 0
         starts : see `solve_pairs`; None: there are no classes
         """
-        source, end, m = self._source, self._end, len(self._plan)
+        source, exact, m = self._source, self._exact_optimum, len(self._plan)
         # The compiled loop takes floats alone.
-        tol, flat = float(self._limits.tol), _FLAT * max(float(end.errors[2]), 1e-30)
+        tol, flat = float(self._limits.tol), _FLAT * max(float(exact.errors[2]), 1e-30)
         self._arguments = (
             source.factor, self._sums, self.rows, self.slots, self._work, self._states,
-            *end.scratch, float(epsilon), flat, end.errors, tol, source.exact_points,
-            source.exact_factor, end.limits, end.functions, self.report,
+            *exact.scratch, float(epsilon), flat, exact.errors, tol, source.exact_points,
+            source.exact_factor, exact.limits, exact.functions, self.report,
         )  # fmt: skip
         has_blocks = source.points is None and self._plan[0, 1, END] > 0
         one_by_one = has_blocks or self._watched or warm
@@ -298,12 +299,12 @@ class _Search:
         return 0 if self._limits.deadline.passed else min(n_steps, self._limits.steps_per_call)
 
     def _spans(self, p: int) -> tuple[slice, slice]:
-        """Where the points of both classes of problem p are among the source's."""
+        """The slices of the source's points that are both classes of problem p."""
         (a, b), (c, d) = self._plan[p, :, [FIRST, END]].T.tolist()
         return slice(a, b), slice(c, d)
 
     def _points(self, p: int) -> np.ndarray:
-        """The points of problem p among the source's."""
+        """Indices in the source of the points of problem p."""
         return np.concatenate([np.arange(span.start, span.stop) for span in self._spans(p)])
 
     def _begin(self, p: int) -> None:
@@ -330,26 +331,26 @@ class _Search:
 
         Returns the reason of the stop and the iterations of the interior-point method.
         """
-        limits, report, end = self._limits, self.report[p], self._end
+        limits, report, exact = self._limits, self.report[p], self._exact_optimum
         arrays, points = self._of(p), self._points(p)
         *_, problem, state = arrays
-        left, before_end = self._step_limit, int(self._before_end[p])
-        before_interior, ends = self._steps_before_interior(len(points)), before_end < 2**62
+        left, before_exact = self._step_limit, int(self._before_exact[p])
+        before_interior, is_tried = self._steps_before_interior(len(points)), before_exact < 2**62
         best, n_worse, before, iterations = math.inf, 0, 0.0, 0
         self._matrix: Matrix | None = None
         while True:
-            # NaNs of sums that overflow would stand in the objective.
+            # If a sum has overflowed, the objective is not finite.
             if status == SOLVED and math.isfinite(report[OBJECTIVE]):
                 reason = "tol"
                 if not len(self._source.exact_points):
-                    end.after_solution(epsilon, points, arrays, report, proven=True)
+                    exact.after_solution(epsilon, points, arrays, report, proven=True)
                 break
             taken, fresh = int(report[STEPS] - before), False
-            left, before_end = left - taken, before_end - taken
+            left, before_exact = left - taken, before_exact - taken
             before_interior -= taken
-            if status == OUT_OF_STEPS and left > 0 and min(before_end, before_interior) <= 0:
-                before_end, fresh = int(report[STEPS]), True
-                if end.before_solution(epsilon, points, arrays, report):
+            if status == OUT_OF_STEPS and left > 0 and min(before_exact, before_interior) <= 0:
+                before_exact, fresh = int(report[STEPS]), True
+                if exact.before_solution(epsilon, points, arrays, report):
                     reason = "tol"
                     break
                 if before_interior <= 0:
@@ -363,12 +364,12 @@ class _Search:
                     self._settle(epsilon, points, problem, report)
                     break
                 self._show(p)
-            elif ends and end.after_solution(epsilon, points, arrays, report, proven=False):
+            elif is_tried and exact.after_solution(epsilon, points, arrays, report, proven=False):
                 reason = "tol"
                 break
             else:
-                # The float32 rows cannot decide. Points that may be extreme are computed in
-                # float64; if the violation is too large, all are, and steps go on from there.
+                # The float32 rows cannot decide. Residuals of points that may be extreme are
+                # computed in float64; if the violation is too large, all are, and steps go on.
                 e, margin = problem[RESIDUAL], 2.0 * report[ERROR]
                 up, down = e + state[LIFT], e + state[DROP]
                 near = (up >= up.max() - margin) | (down <= down.min() + margin)
@@ -387,9 +388,9 @@ class _Search:
                 problem[EXACT_RESIDUAL] = problem[RESIDUAL]
                 problem[EXACT_BETA] = problem[BETA]
             before = float(report[STEPS])
-            self._max_steps[p] = self._in_time(min(left, before_interior, before_end))
-            place, status = self._call(p, p + 1, GO_ON, fresh=fresh)
-            if place > p:
+            self._max_steps[p] = self._in_time(min(left, before_interior, before_exact))
+            next_problem, status = self._call(p, p + 1, GO_ON, fresh=fresh)
+            if next_problem > p:
                 return "tol", 0
         beta = problem[BETA]
         if reason == "tol" and not iterations:  # the interior-point method sets its intercept
@@ -439,7 +440,7 @@ class _Search:
         problem[BETA] = result.coef
         report[VIOLATION], report[INTERCEPT] = result.violation, result.intercept
         report[OBJECTIVE], report[GAP] = result.objective, result.duality_gap
-        # Without an iteration, the finish alone has found the optimum.
+        # At least 1, even if the final active-set steps alone found the optimum: 0 means unused.
         return result.stop_reason, max(1, result.n_iter)
 
     def _settle(
@@ -466,17 +467,17 @@ class _Search:
                 n_support=int(np.count_nonzero(self._of(p)[2][BETA])),
             )
 
-    def _exact_residual(self, places: np.ndarray, points: np.ndarray, problem: np.ndarray) -> None:
-        """Set e = z - K beta at some places of a problem from float64 kernel values."""
+    def _exact_residual(self, where: np.ndarray, points: np.ndarray, problem: np.ndarray) -> None:
+        """Set e[where] = (z - K beta)[where] of a problem from float64 kernel values."""
         z, beta, e = problem[Z], problem[BETA], problem[RESIDUAL]
         support = np.flatnonzero(beta)
-        rows, columns, weights = points[places], points[support], beta[support]
+        rows, columns, weights = points[where], points[support], beta[support]
         values = np.empty(len(rows))
         step = max(1, _EXACT_ENTRIES // max(1, len(columns)))
         for start in range(0, len(rows), step):
             block = self._source.exact(rows[start : start + step], columns)
             values[start : start + step] = matmul(block, weights)
-        e[places] = z[places] - values
+        e[where] = z[where] - values
 
 
 def _result(

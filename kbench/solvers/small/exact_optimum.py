@@ -46,14 +46,14 @@ from kbench.solvers.small.steps import (
 )
 
 # Nanoseconds of an attempt beside its kernel values and factorisations: in the compiled loop, and
-# with values that are computed from Python.
+# with values that are computed from Python (`scripts/bench_small.py --any-C`).
 _COMPILED, _FROM_PYTHON = 5_000.0, 50_000.0
 # Nanoseconds that an attempt after the steps have reached their tolerance may always take, in the
 # compiled loop and with values from Python. If all problems were solved exactly, pendigits would
 # take 20 ms instead of 13 (by the counted cost; `scripts/bench_small.py`).
 _ALLOWED, _ALLOWED_FROM_PYTHON = 120_000.0, 350_000.0
 # An attempt before that, and one afterwards in a fit of at most `_FEW` problems, may take this
-# fraction of the time of the steps, other ones `face.PART`.
+# fraction of the time of the steps; other attempts may take `face.PART` (the same script).
 _PART_OF_FEW, _FEW = 1.0, 3
 # Nanoseconds that an attempt may take in addition before the steps have reached their tolerance,
 # and afterwards if the duality gap is large (`scripts/bench_small.py --any-C`).
@@ -88,14 +88,15 @@ class ExactOptimum:
         self.errors = np.array([*source.entry_errors, largest])
         n_numbers = int(min(2 * n * n, memory_mb * 2**17)) if len(source.exact_points) else 0
         self.scratch = np.empty(N_PLACES * n, np.int64), np.empty(n_numbers)
-        # A one-class problem gets no more than that: its free points would lie on its boundary,
-        # where rounding decides on which side a row is.
+        # In a one-class problem (not centred) an attempt may take `face.PART` of the steps' time
+        # only: free points of an optimum lie on the boundary, where rounding decides on which side
+        # a row is.
         compiled = bool(len(source.exact_points))
-        each = _ALLOWED if compiled else _ALLOWED_FROM_PYTHON
-        part = _PART_OF_FEW if centred and m <= _FEW else face.PART
-        allowed = each if centred else 0.0
+        always_allowed = _ALLOWED if compiled else _ALLOWED_FROM_PYTHON
+        fraction = _PART_OF_FEW if centred and m <= _FEW else face.PART
+        allowed = always_allowed if centred else 0.0
         overhead = _COMPILED if compiled else _FROM_PYTHON
-        self.limits = np.array([overhead, allowed, part, _ALLOWED_MORE])
+        self.limits = np.array([overhead, allowed, fraction, _ALLOWED_MORE])
         self.functions = addresses(has_halves=source.halves is not None)
 
     def steps_before(self, n: np.ndarray) -> np.ndarray:
@@ -104,6 +105,7 @@ class ExactOptimum:
             return np.full(len(n), 2**62)
         squares = 1.0 * n * n
         steps = steps_within(n, _ALLOWED_MORE + 0.5 * NANOSECONDS_OF_VALUE * squares)
+        # The values and the factor are n^2 float64 numbers each.
         steps[16.0 * squares > self._memory_mb * 2**20] = 2.0**62
         return steps.astype(np.int64)
 
@@ -132,6 +134,7 @@ class ExactOptimum:
         m, n_far, allowed = near_margin(problem, state, self._tol, self.limits, near, part, report)
         if not m:
             return False
+        # Twice what is allowed, as in `solve_problems`.
         status, shift = self._optimum(epsilon, points[near[: m + n_far]], m, part, 2.0 * allowed)
         if status != OPTIMAL:
             return False

@@ -39,9 +39,10 @@ _STEEPEST = math.exp(-0.5)
 # products of rows, which take a tenth of the time, would cancel to 6 digits or fewer. Set by hand.
 _LARGE = 1e4
 # Rows of a block whose exponents are computed together: 256 KB of float32 for 1,000 columns stay in
-# the L2 cache.
+# the L2 cache. Set by hand.
 _BLOCK_ROWS = 64
-# Float64 values of any other kernel that are computed before they are stored in float32: 512 KB.
+# Float64 values of any other kernel that are computed before they are stored in float32, 512 KB:
+# to allocate more takes longer than to compute it. Set by hand.
 _BLOCK_ENTRIES = 2**16
 _LOG2_E = math.log2(math.e)
 # log(2) as a number of 32 bits, of which multiples are exact, and the rest.
@@ -59,7 +60,7 @@ class KernelValues(Protocol):
     n_entries : int. Values that `block` and `exact` have computed.
     """
 
-    # (n, d) float32: prepared points for rows on demand, or None if `block` is to be asked.
+    # (n, d) float32: prepared points for rows on demand, or None if values come from `block`.
     points: np.ndarray | None
     # (n,) float32: half the squared norms of `points` where values come from products, see
     # `_half_row`.
@@ -88,7 +89,7 @@ class KernelValues(Protocol):
     def centred(self, points: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Float64 values (m, b) between the first m and all of b points, with which products of
         coefficients that sum to 0 keep their digits; and the offset (b,), whose scalar product with
-        the coefficients is to be added to each of these products; None: nothing is."""
+        the coefficients is to be added to each of these products; None: there is no offset."""
 
     def work(self, n: int) -> float:
         """Multiplications of a factorisation of n points for `whole`; inf: not semidefinite."""
@@ -106,14 +107,14 @@ def interior_work(kernel: Kernel, X: Any, n: int) -> float:
     X : (n_train, d) rows, or None or (n_train, n_train) values if these are given
     """
     if not kernel.of_rows:
-        return factorisation(n, math.inf)  # `KernelValues.whole` looks at the values
+        return factorisation(n, math.inf)  # `KernelValues.whole` checks the values
     if not kernel.is_definite:
         return math.inf
     return factorisation(n, kernel.rank(X.shape[1]))
 
 
 def padded(n: Any, d: int) -> tuple[int, Any]:
-    """The shape of n points of d features for `descend`, up to multiples of 4 and PADDING."""
+    """The shape of n points of d features for `descend`: multiples of 4 and of PADDING."""
     return -(-d // 4) * 4, -(-n // PADDING) * PADDING
 
 
@@ -170,15 +171,15 @@ def exponential(t):
 @njit(error_model="numpy", **_CALLED)
 def values_of_few(exact, points, factor, out):
     """out[i, j] = exp(-factor ||x_i - x_j||^2), x the rows `points` of `exact`, for the first i."""
-    m, every = out.shape
+    m, n_columns = out.shape
     for i in range(m):
         row = out[i]
         for j in range(i):
             row[j] = out[j, i]
         row[i] = 1.0
-        for j in range(i + 1, every):
+        for j in range(i + 1, n_columns):
             row[j] = -factor * squared_distance(exact[points[i]], exact[points[j]])
-        for j in range(i + 1, every):
+        for j in range(i + 1, n_columns):
             row[j] = exponential(row[j])
 
 
@@ -240,6 +241,7 @@ class GaussianRows:
             exponent = unit * (6 + d // 16 + 3 + 2 + 2)
         else:
             self._Z32, self._h32 = Z.astype(np.float32), h.astype(np.float32)
+            # d additions of a matrix product in any order, and 6 for points, h and differences.
             exponent = unit * (d + 6)
         self.entry_errors = (math.expm1(min(exponent, 1.0)) + POWER_RELATIVE_ERROR, POWER_ERROR)
 
@@ -338,7 +340,7 @@ class MatrixRows:
         self.diagonal = diagonal.astype(np.float32)
         # float32 rounds by half a unit in the last place.
         self.entry_errors = (0.5 * float(np.finfo(np.float32).eps), 0.0)
-        # Where the largest value is not known beforehand, every block is looked at.
+        # If no bound on the values is known beforehand, every block is checked.
         self._is_known = kernel.bound() <= limit(np.float32)
 
     def __len__(self) -> int:
@@ -389,12 +391,13 @@ class MatrixRows:
         points = self._kernel.points(self._order[columns])
         m = points.shape[0]
         out = np.empty((len(order), m), np.float32) if out is None else out
-        # Float64 values of few rows at a time: fresh memory for all would take longer than they do.
+        # Float64 values of few rows at a time: to allocate memory for all values would take longer
+        # than to compute them.
         step = max(1, _BLOCK_ENTRIES // max(1, m))
         values = np.empty((min(step, len(order)), m))
         for start in range(0, len(order), step):
-            part = order[start : start + step]
-            block = self._kernel.block(part, points, values[: len(part)])
+            batch = order[start : start + step]
+            block = self._kernel.block(batch, points, values[: len(batch)])
             if not self._is_known:
                 check_values(self._kernel.kernel, block, np.float32)
             out[start : start + step] = block
@@ -410,7 +413,7 @@ def of_classes(
 ) -> tuple[tuple, np.ndarray]:
     """Arguments `n_features` to `known` of `solve_problems`; and (k, 4) POINTS to N_KEPT of `plan`.
 
-    starts, sizes : (k,) ints, 0 points of a class without a problem
+    starts, sizes : ints; first point and number of points of k classes, 0 without a problem
     memory_mb : MiB for values within classes, if they are kept; None: they are not
     """
     # Lists: most fits have few classes, for which arrays take longer.
