@@ -402,6 +402,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         return [pair for pair in pairs if params.eps == 0.0 or similarities[pair] > params.eps]
 
     def _assemble(self, blocks: dict[tuple[int, int], np.ndarray], ranks: list[int]) -> np.ndarray:
+        """L : (r, r) of the linked blocks, with L_ss = I; without negative eigenvalues for psd."""
         offsets = np.cumsum([0, *ranks])
         link = np.eye(offsets[-1])
         for (s, t), block in blocks.items():

@@ -105,6 +105,7 @@ def _weighted_values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) 
 
 
 def _values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
+    """<r, phi(z)> = sum_i c_i k(p_i, z) for the rows z of Z : (R, d); (R,)."""
     return _weighted_values(P, c, gamma, Z).sum(axis=1)
 
 
@@ -140,6 +141,8 @@ def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray
 
 
 def _ascend(P: np.ndarray, c: np.ndarray, gamma: float, start: np.ndarray) -> np.ndarray:
+    """A local maximum (d,) of <r, phi(z)>^2, by L-BFGS from start : (d,)."""
+
     def negative_square(z: np.ndarray) -> tuple[float, np.ndarray]:
         weights = _weighted_values(P, c, gamma, z[None])[0]
         value = weights.sum()

@@ -97,6 +97,7 @@ def leading_directions(
 def _randomized_eigenpairs(
     gram: np.ndarray, rank: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenpairs of Q Q' gram Q Q', ascending, with an orthonormal basis Q of the sketch."""
     sketch = matmul(gram, rng.standard_normal((len(gram), rank + _OVERSAMPLING)))
     for _ in range(_POWER_ITERATIONS):
         sketch = matmul(gram, np.linalg.qr(sketch)[0])

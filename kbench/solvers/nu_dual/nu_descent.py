@@ -173,7 +173,7 @@ class _Descent:
         self._moved = 0.0  # sum of all |changes| of beta, which bounds the rounding errors of e
         self._patience = _PATIENCE_OF_CALLS
         diagonal = problem.kernel.diagonal()
-        # Guard: curvatures are divided by, so the diagonal has to be positive.
+        # Guard: steps divide by curvatures, so the diagonal has to be positive.
         self._diagonal = np.maximum(diagonal, max(1e-12 * np.abs(diagonal).max(), 1e-30))
         self._use(problem.kernel)
         self._before_interior = _steps_before_interior(n, cache_mb)
@@ -215,6 +215,7 @@ class _Descent:
         self._moved += float(np.abs(beta).sum())
 
     def extremes(self) -> Extremes:
+        """The extremes of e at the current coefficients."""
         b, e, lower, upper = self.beta, self.e, self.problem.lower, self.problem.upper
         can_grow, can_fall = b < upper, b > lower
         points = (can_grow & (b >= 0.0), b > 0.0, b < 0.0, can_fall & (b <= 0.0))
@@ -227,6 +228,7 @@ class _Descent:
         return Extremes(points, tuple(float(value) for value in values))
 
     def violation_of(self, extremes: Extremes) -> float:
+        """The largest violation of the kinds of steps that `side_steps` may take."""
         high_above, low_above, high_below, low_below = extremes.values
         kinds = [0.0, high_above - low_above, high_below - low_below]
         if self.slack >= 0.0:

@@ -372,7 +372,7 @@ def _solve_problems(
 ):  # fmt: skip
     """Solve the problems of the last class of the plan with the classes `first` to `last` - 1.
 
-    is_late : whether no step is to be taken any more
+    is_late : whether the deadline has passed, so that no steps are taken
     block : (m, N) kernel values between points, among them those of the last class, and all classes
         up to it; (0, 0) if `matrix` has the values of the only problem
     kept : flat. Kernel values within classes.
@@ -404,7 +404,7 @@ def _solve_problems(
         largest = 0.0
         for k in range(n):
             largest = max(largest, abs(K[k, k]))
-        # Guard: curvatures are divided by, so the diagonal has to be positive.
+        # Guard: steps divide by curvatures, so the diagonal has to be positive.
         for k in range(n):
             diagonal[k] = max(K[k, k], max(1e-12 * largest, 1e-30))
         _sum_residual(K, beta, e)

@@ -170,6 +170,7 @@ def take_steps(
 
 @njit(nogil=True, inline="always")
 def _set_ends(ends, k, x, lower, upper):
+    """Set column k of `ends` for a coefficient x."""
     up, down = distances(x, lower, upper)
     ends[_FALL, k] = down
     ends[_UP_ABOVE, k] = 0.0 if x >= 0.0 and up > 0.0 else -np.inf

@@ -144,8 +144,8 @@ def solve_pairs(
     coef0 : (k - 1, n), optional
         Where to start, feasible, as `SmallDualResult.coef`; default 0. Coefficients of other pairs
         are returned as they are.
-    memory_mb : MiB for kernel values within classes, which all pairs of a class need. If they need
-        more, they are computed again for each pair.
+    memory_mb : MiB for kernel values within classes, which all pairs of a class need; if they need
+        more, they are computed again for each pair. The default is set by hand.
 
     Time O(s d n_pair) for the s <= n_pair rows that steps of a pair need, and O(n_pair) a step.
     Memory of the largest pair's n_pair^2 float32 values at most, and `memory_mb`.
@@ -293,7 +293,7 @@ class _Search:
         return 2**62 if self._limits.max_iter < 0 else self._limits.max_iter
 
     def _in_time(self, n_steps: int) -> int:
-        """`n_steps`, or fewer if the clock has to be looked at before; 0 after the deadline."""
+        """`n_steps`, or fewer if the clock must be checked before; 0 after the deadline."""
         if not self._watched:
             return n_steps
         return 0 if self._limits.deadline.passed else min(n_steps, self._limits.steps_per_call)

@@ -141,6 +141,7 @@ def _solve(L, f, x):
 
 @register_jitable(**_OPTIONS)
 def _sum_afresh(K, part):
+    """E = TARGET - K B of the first m columns of `part`."""
     m, n_columns = K.shape
     for i in range(m):
         row, total = K[i], 0.0
