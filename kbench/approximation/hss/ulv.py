@@ -169,8 +169,8 @@ class ULVFactor:
         out = np.empty(B.shape)
         solution = rows
         if len(rows):
-            half = self._substitute(self._root, rows)
-            solution = self._substitute(self._root, half, transposed=1)
+            forward = self._substitute(self._root, rows)
+            solution = self._substitute(self._root, forward, transposed=1)
         pending = [(len(nodes) - 1, solution)]
         while pending:
             i, solution = pending.pop()
@@ -179,8 +179,8 @@ class ULVFactor:
                 continue
             left_basis = nodes[tree.left[i]].basis
             assert left_basis is not None
-            halves = solution[: left_basis.rank], solution[left_basis.rank :]
-            for child, skeleton in zip((tree.left[i], tree.right[i]), halves, strict=True):
+            skeletons = solution[: left_basis.rank], solution[left_basis.rank :]
+            for child, skeleton in zip((tree.left[i], tree.right[i]), skeletons, strict=True):
                 pending.append((int(child), self._expand(int(child), skeleton, reduced[child])))
         return out
 

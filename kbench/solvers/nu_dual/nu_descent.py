@@ -170,7 +170,7 @@ class _Descent:
         self.problem, self.budget, self._cache_mb = problem, budget, cache_mb
         self.beta, self.e = np.zeros(n), problem.z.copy()
         self.slack = -1.0 if problem.has_fixed_norm else problem.norm
-        self._moved = 0.0  # sum of all |changes| of beta, which bounds the rounding errors of e
+        self._moved = 0.0  # sum of all |changes| of beta, to which errors of e are proportional
         self._patience = _PATIENCE_OF_CALLS
         diagonal = problem.kernel.diagonal()
         # Guard: steps divide by curvatures, so the diagonal has to be positive.
@@ -300,7 +300,7 @@ class _Descent:
                 return
 
     def _allowed_size(self, size: int) -> int:
-        """Points of a working set that should have `size`: all points, if these are most."""
+        """`size`, or the number of all points if `size` is most of them; at most `_size_limit`."""
         n = len(self.beta)
         return min(n if size > _MOST_OF_POINTS * n else size, self._size_limit)
 

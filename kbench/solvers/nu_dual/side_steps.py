@@ -96,14 +96,14 @@ def take_steps(
     fall = ends[_FALL]
     up_above, down_above = ends[_UP_ABOVE], ends[_DOWN_ABOVE]
     up_below, down_below = ends[_UP_BELOW], ends[_DOWN_BELOW]
-    most = integer(~(integer(1) << integer(8 * gain_bits.itemsize - 1)))
-    least = integer(-most - 1)
+    int_max = integer(~(integer(1) << integer(8 * gain_bits.itemsize - 1)))
+    int_min = integer(-int_max - 1)
     for k in range(q):
         _set_ends(ends, k, beta[k], lower[k], upper[k])
     step, move, i, j = 0, 0.0, 0, 0
     while True:
         row_i, row_j, t = K[i], K[j], real(move)
-        high_above, low_above, high_below, low_below = least, most, least, most
+        high_above, low_above, high_below, low_below = int_min, int_max, int_min, int_max
         for k in range(q):
             e_k = v[k] + t * (row_j[k] - row_i[k])
             v[k] = e_k

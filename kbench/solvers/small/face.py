@@ -80,7 +80,8 @@ _NOISE_FRACTION = 1 / 16
 _TOGETHER, _FIRST_SOLVES = 0.25, 8
 # Guard against endless loops by rounding: no optimum has needed as many solves.
 _MAX_SOLVES = 200
-# Rows of the scratch (N_SCRATCH, m) of `to_optimum`.
+# Rows of the scratch (N_SCRATCH, m) of `to_optimum`. `_MEAN` holds means of rows of K, then the
+# ends of the coefficients in a step, then the gains of bound points.
 _CHANGE, _MEAN, _SIDE, N_SCRATCH = range(4)
 N_SAVED = 4
 
