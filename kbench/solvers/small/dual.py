@@ -335,6 +335,7 @@ class _Search:
         arrays, points = self._of(p), self._points(p)
         *_, problem, state = arrays
         left, before_exact = self._step_limit, int(self._before_exact[p])
+        # After 2**62 steps means never.
         before_interior, is_tried = self._steps_before_interior(len(points)), before_exact < 2**62
         best, n_worse, before, iterations = math.inf, 0, 0.0, 0
         self._matrix: Matrix | None = None
