@@ -25,8 +25,8 @@ LETTER, LINE = 7.0, 14.0
 # Width of charts that stand beside others, in units of the view box. Set by hand.
 NARROW = 450
 
-# Largest number of pixels of a page for a unit of the view box, so that all charts have type of one
-# size. Set by hand.
+# Largest number of a page's pixels per unit of the view box; the limit gives the type of all charts
+# one size. Set by hand.
 _SCALE = 1.15
 
 # Attributes of the arrow and value of a mark beyond the axis, and of a line that lies on the marks
@@ -133,6 +133,7 @@ class Axis:
                     return list(zip(shown, _numbers(shown), strict=True))
         for n_intervals in _INTERVALS:
             step = _round_up((self.high - self.low) / n_intervals)
+            # Ends that rounding moves off a tick by 1e-9 steps keep it. Set by hand.
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             if last - first + 1 >= _MIN_TICKS:
                 break
@@ -248,8 +249,8 @@ class Plot:
     ) -> None:
         """Draw a marker with an error bar or arrow (`beside`), and `words` as its tooltip.
 
-        Each other style below makes the marker 35 % smaller, to 40 % at least, so that marks below
-        stay visible (set by hand).
+        Each other style that has a mark at this place makes the marker 35 % smaller, to 40 % at
+        least, so that the marks below it stay visible (set by hand).
         """
         x_px, y_px = self.at(x, y)
         tooltip = f"<title>{escape(words)}</title>" if words else ""
@@ -259,10 +260,13 @@ class Plot:
         self.add(marker(x_px, y_px, style, tooltip, hollow=hollow, size=size))
 
     def beside(self, x: float, y: float, style: Style, *, sd: float, text: str) -> str:
-        """The error bar of a mark, or an arrow and `text` if the mark lies beyond the axis."""
+        """The error bar of a mark, or an arrow and `text` if the mark lies beyond the axis.
+
+        Distances from the mark to the text, and between texts, are set by hand.
+        """
         x_px, y_px = self.at(x, y)
         if not self.y.low <= y <= self.y.high:
-            anchor, dx = ("end", -9) if x_px > self.width / 2 else ("start", 9)  # set by hand
+            anchor, dx = ("end", -9) if x_px > self.width / 2 else ("start", 9)
             arrow, dy = ("↓", -2.4) if y < self.y.low else ("↑", 10.8)
             near = [a for x, a in self._beyond if a == arrow and abs(x - x_px) < 8 * LETTER]
             dy += math.copysign(LINE * len(near), dy)  # below or above the texts nearby
@@ -288,7 +292,7 @@ class Plot:
     def cells(self, rows: Sequence[Sequence[float]], texts: Sequence[Sequence[str]]) -> None:
         """A heat map over two named axes: larger values have darker cells, NaN has none.
 
-        Opacities go from 0.08 to 0.5 (set by hand).
+        Opacities go from 0.08 to 0.5; they and the texts' place are set by hand.
         """
         numbers = [v for row in rows for v in row if not math.isnan(v)]
         low, spread = min(numbers), max(numbers) - min(numbers) or 1.0
@@ -320,11 +324,12 @@ class Plot:
         return Chart(self.width, self.height, "".join(self._parts), self.label)
 
     def _axes(self) -> None:
+        """Draw grid, frame, tick labels and titles; distances of texts are set by hand."""
         for value, text in self.x.ticks():
             x = short(self.at(value, self.y.low)[0])
             if not self.x.names:
                 self.add(f'<path class="grid" d="M{x} {short(self.top)}V{short(self.bottom)}"/>')
-            # The last tick's text does not overrun the chart.
+            # The text of the last tick may not leave the chart.
             end = min(self.at(value, self.y.low)[0], self.width - LETTER * len(text) / 2 - 2)
             place = f'x="{short(end)}" y="{short(self.bottom + 16)}"'
             self.add(f'<text class="x" {place}>{escape(text)}</text>')
@@ -383,14 +388,14 @@ def document(
 ) -> str:
     """Charts beside each other, three in a row, above legend and remarks, as an SVG document."""
     columns = min(3, len(charts))
-    unit_x = max(chart.width for chart in charts)
-    unit_y = max(chart.height for chart in charts)
-    width = columns * unit_x
+    step_x = max(chart.width for chart in charts)
+    step_y = max(chart.height for chart in charts)
+    width = columns * step_x
     parts = [
-        f'<g transform="translate({i % columns * unit_x} {i // columns * unit_y})">{chart.body}</g>'
+        f'<g transform="translate({i % columns * step_x} {i // columns * step_y})">{chart.body}</g>'
         for i, chart in enumerate(charts)
     ]
-    x, y = 16.0, unit_y * math.ceil(len(charts) / columns) + 14.0  # distances are set by hand
+    x, y = 16.0, step_y * math.ceil(len(charts) / columns) + 14.0  # distances are set by hand
     for label, style in legend:
         entry_width = 30 + LETTER * len(label)
         if x > 16.0 and x + entry_width > width:
@@ -433,6 +438,7 @@ def fences(values: Sequence[float]) -> tuple[float, float]:
 
     Tukey's outer fences, 3 interquartile ranges beyond the quartiles, are the ends if at most a
     tenth of the values lie outside and the others span less than half of the range (set by hand).
+    Otherwise the ends are infinite.
     """
     if len(values) > 1:
         first, _, third = statistics.quantiles(values, n=4, method="inclusive")
@@ -445,7 +451,7 @@ def fences(values: Sequence[float]) -> tuple[float, float]:
 
 
 def short(value: float) -> str:
-    """A coordinate with one decimal."""
+    """A coordinate with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -19,7 +19,7 @@ from kbench.report.statistics.fronts import Cost, FrontPoint, pareto, points
 
 # Half the width of a marker, in units of the view box; the part of the scores' range that the axis
 # leaves free above and below them; fewest scores whose quartiles define outliers. Set by hand.
-_MARK, _MARGIN, _FENCED = 5.0, 0.07, 4
+_MARK, _MARGIN, _MIN_FENCED = 5.0, 0.07, 4
 
 
 def fence(scores: Sequence[float], sign: int) -> float | None:
@@ -27,7 +27,7 @@ def fence(scores: Sequence[float], sign: int) -> float | None:
 
     None if there are too few scores, or too many equal scores, to define outliers.
     """
-    if len(scores) < _FENCED:
+    if len(scores) < _MIN_FENCED:
         return None
     low, _, high = statistics.quantiles(scores, n=4, method="inclusive")
     if low == high:
@@ -41,7 +41,7 @@ def tradeoff(
     """The chart of one comparison; None if no line has both a score and the cost.
 
     styles : mapping of method to Style
-    n_clear : Number of settings of a method whose marks are clear; marks of others are faint
+    n_clear : Marks of a method's first `n_clear` lines are clear, marks of its other lines faint
     """
     drawn_points = points(comparison, cost)
     if not drawn_points:

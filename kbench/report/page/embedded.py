@@ -22,11 +22,11 @@ _PHASES = ("phases", "phases_cpu")
 _DIGITS = 5
 
 # Number of significant digits of seconds, bytes and costs, whose fourth digit differs between equal
-# runs. Set by hand.
+# runs, set by hand; and the ends of the names of their columns.
 _COST_DIGITS = 3
 _COSTS = ("_s", "_bytes", "prediction_cost", "prediction_cost_loop")
 
-# Number of characters of a run's key, which hold 64 bits and identify its row in Parquet files.
+# Number of hexadecimal digits of a run's key: their 64 bits identify its row in Parquet files.
 _KEY = 16
 
 

@@ -26,12 +26,13 @@ from kbench.report.sheet import Sheet, narrowed
 from kbench.report.statistics.days import Days
 from kbench.report.text.notes import legend, notes
 
-# Columns of a report if those of the terminal are unknown, such as in a pipe. Set by hand.
+# Characters on a line if the terminal's width is unknown, such as in a pipe. Set by hand.
 WIDTH = 120
 
 _GAP = "  "
-# Minimum number of characters of a column of words in a table that is too wide. Set by hand.
-_MIN_WORDS = 12
+# Minimum number of characters of a column of words in a table that is too wide; smaller columns
+# would break most words. Set by hand.
+_MIN_TEXT_WIDTH = 12
 
 # Names are shortened to 1 / _NAME_PART of a line before a column is dropped. Set by hand.
 _NAME_PART = 3
@@ -69,8 +70,9 @@ def terminal(
 ) -> str:
     """Aligned tables of at most `width` characters if that is possible.
 
-    If a table is too wide, swept parameters move to a line below their method. After that columns
-    except the score are dropped, first those with most empty cells, and a line names the columns.
+    If a table is too wide, it loses the deviations of costs. If it still is, swept parameters move
+    to a line below their method, then names are shortened, and at last columns except the score are
+    dropped, first those with most empty cells. The last line names what was dropped.
     """
     blocks = []
     previous: LearningTask | None = None
@@ -104,11 +106,12 @@ def terminal(
 def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
     """Aligned plain tables, each below its name, in pieces if its columns have groups.
 
-    If a table is too wide, words of all its lines move into the table's name, and empty columns are
-    dropped. After that the longest words continue below; as the last resort numbers are cut.
+    If a table is too wide, columns of words that are equal on all lines move into the table's name,
+    and empty columns are dropped. If it still is, the longest words are wrapped, and at last lines
+    are cut off.
     """
     blocks = []
-    compact = (_without_idle_columns(table, width) for table in tables)
+    compact = (_without_constant_columns(table, width) for table in tables)
     for sheet in (piece for table in compact for piece in narrowed(table, width)):
         table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
         widths = _widths(table, sheet.words, width)
@@ -131,8 +134,8 @@ def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _without_idle_columns(sheet: Sheet, width: int) -> Sheet:
-    """The sheet; if too wide, without empty columns, and with words of all lines in its name."""
+def _without_constant_columns(sheet: Sheet, width: int) -> Sheet:
+    """The sheet; if too wide, without empty columns, and with constant words in its name."""
     columns = list(zip(sheet.header, *sheet.rows, strict=True))
     total_width = sum(max(map(len, column)) + len(_GAP) for column in columns) - len(_GAP)
     if total_width <= width or not sheet.rows or sheet.groups:
@@ -150,7 +153,7 @@ def _widths(table: Sequence[Sequence[str]], words: int, width: int) -> list[int]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     while sum(widths) + len(_GAP) * (len(widths) - 1) > width:
         widest = max(range(words), key=widths.__getitem__, default=None)
-        if widest is None or widths[widest] <= _MIN_WORDS:
+        if widest is None or widths[widest] <= _MIN_TEXT_WIDTH:
             break
         widths[widest] -= 1
     return widths
@@ -193,16 +196,19 @@ def _fitted(
             empty = [
                 sum(not cell.mean for cell in column) for column in zip(*table.cells, strict=True)
             ]
-            last_kept = max(range(1, len(empty)), key=lambda j: (empty[j], j))
-            dropped.append(table.quantities[last_kept].title)
-            table = table.without(last_kept)
+            emptiest = max(range(1, len(empty)), key=lambda j: (empty[j], j))
+            dropped.append(table.quantities[emptiest].title)
+            table = table.without(emptiest)
         else:
             return replace(table, names=_cut(table.names, excess, 1)), settings_below, dropped
     return table, settings_below, dropped
 
 
 def _cut(names: list[str], excess: int, min_width: int) -> list[str]:
-    """The names; the longest are shortened by `excess` characters, but not below `min_width`."""
+    """The names; the longest are shortened by `excess` characters, but not below `min_width`.
+
+    If two names became equal, all stay as they are, unless `min_width` is 1.
+    """
     width = max(max(map(len, names)) - excess, min_width)
     cut = [name if len(name) <= width else name[: width - 1] + "…" for name in names]
     return cut if min_width == 1 or len({*cut}) == len({*names}) else names
