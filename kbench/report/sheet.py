@@ -22,13 +22,14 @@ class Sheet:
 
 
 def narrowed(sheet: Sheet, width: int) -> list[Sheet]:
-    """The sheet in pieces of at most `width` characters, each with its first column.
+    """The sheet in pieces of at most `width` characters, each with the sheet's first column.
 
     The notes stand below the last piece. A sheet without rows or groups stays whole.
     """
     if not sheet.rows or not sheet.groups:
         return [sheet]
     columns = list(zip(sheet.header, *sheet.rows, strict=True))
+    # Two characters separate columns (`kbench.report.text.terminal`).
     first, *widths = [2 + max(map(len, column)) for column in columns]
     parts = pieces(widths, sheet.groups, width - first)
     result = []

@@ -144,7 +144,7 @@ def test_the_command_writes_a_file(folder, suffix, capsys):
         (["x=c"], r"x=c \(nearest: C\): no run has such values"),
         (["x=method.C"], r"\(nearest: C\)"),
         (["y=violatoin"], "nearest: violation"),
-        (["y=rmse"], "y=rmse: no row has this column, their task is"),
+        (["y=rmse"], "y=rmse: no row has this column; rows of the task"),
         (["x=seconds", "y=accuracy"], "x=seconds belongs to curves: write y=violation"),
         (["x=C", "y=violation"], "y=violation is a curve: write x=seconds"),
         (["results_dir=."], "no results in ./ yet"),

@@ -281,7 +281,7 @@ def test_filters(report):
 def test_what_no_run_has_measured_is_refused(report):
     rows = [make_row("svc", 0.9)]
     for options, said in (
-        ({"metric": "rmse"}, r"metric=rmse: no row has this column, .* accuracy$"),
+        ({"metric": "rmse"}, r"metric=rmse: no row has this column; .* accuracy$"),
         ({"metric": "log_loss"}, r"no row has this score; metrics=\[log_loss\]"),
         ({"metric": "coverage"}, r"neither more nor less .*; metrics=\[coverage_error\]"),
         ({"columns": ["fit_s", "kernel_error"]}, "columns=kernel_error: no row has this column"),

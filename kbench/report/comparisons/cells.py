@@ -131,7 +131,10 @@ def describe_machine(
 
 
 def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None:
-    """`Line.mean_sd`; prediction costs, ratios of wall seconds, are those of undisturbed runs."""
+    """`Line.mean_sd`, for prediction costs without disturbed runs.
+
+    Prediction costs are ratios of wall seconds, which other processes prolong.
+    """
     if quantity.column.startswith("prediction_cost") and any(map(contended, line.rows)):
         line = replace(line, rows=[row for row in line.rows if not contended(row)])
     return line.mean_sd(quantity.column)

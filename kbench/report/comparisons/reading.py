@@ -39,7 +39,11 @@ def frame(
     reference: bool,
     trials: bool,
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """The selected rows of all attempts in a fixed order, and a message for each skipped file."""
+    """The selected rows of all attempts in a fixed order, and a message for each skipped file.
+
+    Trials of tunings are left out unless `trials` is true. Raises ConfigError: `folder` is no
+    ResultsFolder, or no row has one of the names.
+    """
     require_folder(folder)
     rows = folder.read(reference=reference)
     skipped = [printable(line) for line in folder.warnings]
@@ -56,13 +60,13 @@ def chosen(
     tags: Sequence[str] | None,
     more: str = "",
 ) -> "pd.DataFrame":
-    """The rows with these names; `more` ends the error message if no row has a name."""
+    """The rows with these names; raises ConfigError, which `more` ends, if no row has a name."""
     for column, names in (("method", methods), ("dataset", datasets), ("tag", tags)):
         rows = _select(rows, column, names, "" if column == "tag" else more)
     return rows
 
 
-# Columns that every run has; a frame without other columns gets nulls.
+# Columns that a caller's frame must have; other columns that it lacks are filled with nulls.
 _REQUIRED = (*IDENTITY, "status", "method", "dataset", "seed", "task", "params")
 
 
@@ -87,14 +91,14 @@ def own_frame(rows: Any) -> "pd.DataFrame":
 
 
 def require_measured(rows: "pd.DataFrame", option: str, column: str | None) -> None:
-    """Refuse the value `column` of an option if all rows are null in that column."""
+    """Raise a ConfigError if `column`, the value of `option`, is null in all rows that are ok."""
     ok_rows = rows[rows["status"] == "ok"]
     if column not in ok_rows or ok_rows.empty or ok_rows[column].notna().any():
         return
     tasks = " or ".join(sorted(ok_rows["task"].dropna().unique()))
     measured = [m.name for task in METRICS for m in METRICS[task] if ok_rows[m.name].notna().any()]
     raise ConfigError(
-        f"{option}={column}: no row has this column, their task is {tasks}; they have "
+        f"{option}={column}: no row has this column; rows of the task {tasks} have "
         f"{', '.join(dict.fromkeys(measured))}"
     )
 

@@ -96,7 +96,7 @@ class Site:
     def two_files(self, name: str) -> tuple[str, str]:
         """The page, and the script `name` beside the page that holds the bundle.
 
-        By the digest the page recognises a bundle of other rows.
+        Both hold a digest of 64 bits, by which the page recognises a bundle of other rows.
         """
         digest = hashlib.sha256(self.bundle.encode()).hexdigest()[:16]
         text = self._filled("", data_src=name, data_digest=digest)

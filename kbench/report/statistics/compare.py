@@ -146,7 +146,7 @@ def friedman(rank_matrix: ArrayLike) -> tuple[float, float] | None:
 
 
 def critical_difference(n_methods: int, n_datasets: int) -> float:
-    """The smallest significant difference of two mean ranks (Nemenyi test)."""
+    """The smallest difference of two mean ranks that is significant (Nemenyi, 1 - `LEVEL`)."""
     from scipy.stats import studentized_range
 
     q = float(studentized_range.ppf(LEVEL, n_methods, np.inf)) / np.sqrt(2.0)

@@ -42,8 +42,11 @@ from kbench.report.statistics.compare import (
 from kbench.report.statistics.days import Days
 
 FEW_TEST_ROWS = 10
-"""With fewer test rows than this neither method wins by a score: one row of ten changes an accuracy
-by ten points. Set by hand."""
+"""With fewer test rows than this, over all splits, neither method wins by a score: one row of ten
+changes an accuracy by ten points. Set by hand."""
+
+# Decimals of differences of quantities whose decimals depend on the value. Set by hand.
+_DECIMALS = 4
 
 _PERCENT = f"{100 * LEVEL:g} %"
 
@@ -56,8 +59,8 @@ PAIR_COLUMNS += ["estimate", "low", "high", "outcome", "splits", "standard_error
 class PairedScores:
     """Two methods on one data set; `a` and `b` are their values for the seeds both finished.
 
-    `splits` names the split of each value. A split has `n_test` test rows; divided by its training
-    rows they are `test_per_train`.
+    `where` names the data set and its size, `splits` the split of each value. A split has `n_test`
+    test rows; divided by its training rows they are `test_per_train`.
     """
 
     where: str
@@ -204,7 +207,7 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
 
 
 def sheets(comparison: Versus) -> list[Sheet]:
-    """Mean ranks, differences over all data sets, differences on each."""
+    """Tables of mean ranks, and of differences over all data sets and on each data set."""
     pairs = comparison.pairs()
     split_pairs = [pair for pair in pairs if pair.n_splits > 1]
     single_pairs = [pair for pair in pairs if pair.n_splits < 2]
@@ -233,8 +236,8 @@ def sheets(comparison: Versus) -> list[Sheet]:
     if comparison.chosen:
         counts = ", ".join(f"{method} ({count})" for method, count in comparison.chosen.items())
         sheets[-1].notes.append(
-            f"Of methods with several settings the best on the test set takes part: {counts}; this"
-            " favours methods with many settings."
+            "A method with several settings takes part with the setting that is best on the test"
+            f" set: {counts}; this favours methods with many settings."
         )
     return sheets
 
@@ -357,13 +360,15 @@ def _by_data_set(pairs: Sequence[PairedScores]) -> Sheet:
 def _note_on_few(n: int, unit: str) -> list[str]:
     """A remark on bootstrap intervals of n values if n is small.
 
-    The least and the largest value enclose the median with the probability 1 - 2^(1 - n).
+    Such an interval lies between the least and the largest value, which enclose the median with the
+    probability 1 - 2^(1 - n).
     """
     max_coverage = 1.0 - 2.0 ** (1 - n)
     if max_coverage >= LEVEL:
         return []
     return [
-        f"An interval of {n} {unit} covers the true value in {100 * max_coverage:.0f} % at most."
+        f"An interval of {n} {unit} covers the true value in at most {100 * max_coverage:.0f} % of"
+        " cases."
     ]
 
 
@@ -395,7 +400,7 @@ def _over_splits(pairs: Sequence[PairedScores]) -> Sheet:
 
 
 def _printed_error(error: float, quantity: Quantity) -> str:
-    decimals = 4 if quantity.decimals is None else quantity.decimals
+    decimals = _DECIMALS if quantity.decimals is None else quantity.decimals
     return f"{error * quantity.factor:.{decimals}f}"
 
 
@@ -409,12 +414,12 @@ def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity)
         }
         for line in (first, second)
     ]
-    units = sorted(set(usable[0]) & set(usable[1]))
-    a, b = ([values[unit] for unit in units] for values in usable)
+    keys = sorted(set(usable[0]) & set(usable[1]))
+    a, b = ([values[key] for key in keys] for values in usable)
     ratio = mean_test_per_train([*first.ok, *second.ok])
     where, n_test = _where(comparison), comparison.problem.n_test
     return PairedScores(
-        where, first, second, quantity, a, b, [unit[0] for unit in units], ratio, n_test
+        where, first, second, quantity, a, b, [key[0] for key in keys], ratio, n_test
     )
 
 
@@ -455,7 +460,7 @@ def _printed(interval: Interval, quantity: Quantity) -> list[str]:
     if quantity.ratio:
         words = [f"{value:.3g}" for value in (in_unit.mean, *limits)]
     else:
-        decimals = 4 if quantity.decimals is None else quantity.decimals
+        decimals = _DECIMALS if quantity.decimals is None else quantity.decimals
         words = [f"{value * quantity.factor:+.{decimals}f}" for value in (in_unit.mean, *limits)]
     return [words[0], f"[{words[1]}, {words[2]}]" if limits else ""]
 
