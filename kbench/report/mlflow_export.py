@@ -20,6 +20,7 @@ _TAGS = (
     *("method", "dataset", "variant", "task", "status", "message", "preset", "tuned"),
     *("environment", "kbench_version", "commit", "data_sha256", "command"),
 )
+# Numeric columns that are not measured.
 _NOT_METRICS = {"schema_version", "seed", "attempt"}
 
 
@@ -47,6 +48,7 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
     if "://" not in store:
         # Since version 3 MLflow refuses stores of files unless this variable allows them.
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    # These loggers report how MLflow creates the tables of a new store.
     for name in ("alembic", "mlflow.store.db.utils"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
@@ -92,7 +94,7 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
 
 
 def _row_identities(client: Any, experiment: str) -> set[str]:
-    """The identities of the rows whose runs the store has; requests return pages of runs."""
+    """Identities of the rows whose runs the store has; a request returns 1,000 (set by hand)."""
     rows: set[str] = set()
     token = None
     while True:

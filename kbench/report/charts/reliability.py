@@ -18,15 +18,16 @@ from kbench.run.results.rows import RUN
 if TYPE_CHECKING:
     import pandas as pd
 
-# Part of the axes that stays free beside the marks. Set by hand.
+# Fraction of the axes' range that stays free beside the marks. Set by hand.
 _MARGIN = 0.03
 
-Run = tuple[Any, ...]
+# The values of a run in the columns `RUN`.
+RunKey = tuple[Any, ...]
 # For each group of rows: confidence, fraction of right predictions, and fraction of all rows.
 Groups = list[tuple[float, float, float]]
 
 
-def reliability_curves(curves: "pd.DataFrame") -> dict[Run, Groups]:
+def reliability_curves(curves: "pd.DataFrame") -> dict[RunKey, Groups]:
     """Run -> its groups of rows; `curves` as `ResultsFolder.read_curves` returns them."""
     groups = {}
     group_curves = curves[curves["x_name"] == RELIABILITY_X]
@@ -38,7 +39,7 @@ def reliability_curves(curves: "pd.DataFrame") -> dict[Run, Groups]:
 
 
 def reliability_chart(
-    comparison: Comparison, groups: Mapping[Run, Groups], styles: Mapping[str, Style]
+    comparison: Comparison, groups: Mapping[RunKey, Groups], styles: Mapping[str, Style]
 ) -> Chart | None:
     """The curve of each method's best setting with groups; None if no method has groups."""
     best: dict[str, tuple[Line, Groups]] = {}
@@ -50,10 +51,10 @@ def reliability_chart(
     if not best:
         return None
     lowest_confidence = min(confidence for _, bins in best.values() for confidence, _, _ in bins)
-    lowest = min(right for _, bins in best.values() for _, right, _ in bins)
+    lowest_fraction = min(right for _, bins in best.values() for _, right, _ in bins)
     titles = "probability of the predicted class", "fraction of right predictions"
     x_axis = Axis.around(titles[0], [lowest_confidence, 1.0], margin=_MARGIN)
-    y_axis = Axis.around(titles[1], [min(lowest_confidence, lowest), 1.0], margin=_MARGIN)
+    y_axis = Axis.around(titles[1], [min(lowest_confidence, lowest_fraction), 1.0], margin=_MARGIN)
     label = "fraction of right predictions against the probability of the predicted class"
     title = "calibration: right predictions by their probability"
     plot = Plot(x_axis, y_axis, label=label, title=title, width=NARROW)

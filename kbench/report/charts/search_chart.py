@@ -14,7 +14,8 @@ from kbench.run.results.rows import RUN
 if TYPE_CHECKING:
     import pandas as pd
 
-Run = tuple[Any, ...]
+# The values of a run in the columns `RUN`.
+RunKey = tuple[Any, ...]
 
 # Radii of points measured on the fewest and on the most rows, and of the ring around the chosen
 # point, in units of the view box. Set by hand.
@@ -27,9 +28,9 @@ class Tried(NamedTuple):
     """One model that a search tried."""
 
     gamma: float
-    penalty: float
-    error: float
-    n_rows: float
+    penalty: float  # C or alpha
+    error: float  # on held-out rows
+    n_rows: float  # training rows
 
 
 class Searched(NamedTuple):
@@ -40,7 +41,7 @@ class Searched(NamedTuple):
     chosen: tuple[float, float]  # gamma and penalty
 
 
-def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
+def searches(curves: "pd.DataFrame") -> dict[RunKey, Searched]:
     """Run -> its search; `curves` as `ResultsFolder.read_curves` returns them."""
     is_choice = curves["curve"].isin(("chosen_C", "chosen_alpha"))
     runs = curves.loc[is_choice, list(RUN)].drop_duplicates()
@@ -60,7 +61,7 @@ def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
     return by_run
 
 
-def search_charts(comparison: Comparison, by_run: Mapping[Run, Searched]) -> list[Chart]:
+def search_charts(comparison: Comparison, by_run: Mapping[RunKey, Searched]) -> list[Chart]:
     """A chart for each method with a search, which shows the first run of its best setting."""
     charts: dict[str, Chart] = {}
     for line in comparison.lines:
@@ -91,6 +92,7 @@ def _chart(label: str, search: Searched) -> Chart:
         size_rank = sizes.index(point.n_rows) / max(1, len(sizes) - 1)
         words = f"gamma {point.gamma:.4g}, {search.penalty} {point.penalty:.4g}: "
         words += f"error {point.error:.4g} with {point.n_rows:.0f} training rows"
+        # The square makes the models with the lowest errors stand out. Set by hand.
         opacity = f'fill-opacity="{_interpolate(_OPACITIES, rank**2):.2f}"'
         circle = _circle(plot, point.gamma, point.penalty, _interpolate(_RADII, size_rank))
         plot.add(f'<circle class="cell" {circle} {opacity}><title>{words}</title></circle>')

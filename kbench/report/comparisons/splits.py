@@ -13,7 +13,7 @@ from typing import Any
 
 SPLIT = "split"  # key that `over_splits` adds to a row; not a column of the results
 
-_IDENTITY = re.compile(r"(?:^|,)split\.(?:seed|fold)=\d+(?=,|$)")
+_SPLIT_WORDS = re.compile(r"(?:^|,)split\.(?:seed|fold)=\d+(?=,|$)")
 
 Row = Mapping[str, Any]
 
@@ -25,8 +25,8 @@ def split_of(variant: str | None) -> tuple[str | None, str]:
     ('raw,split.folds=2', 'split.fold=1,split.seed=3')
     """
     text = variant or ""
-    names = [match[0].lstrip(",") for match in _IDENTITY.finditer(text)]
-    return _IDENTITY.sub("", text).lstrip(",") or None, ",".join(names)
+    names = [match[0].lstrip(",") for match in _SPLIT_WORDS.finditer(text)]
+    return _SPLIT_WORDS.sub("", text).lstrip(",") or None, ",".join(names)
 
 
 def over_splits(
@@ -49,7 +49,7 @@ def over_splits(
     """
     variants = [split_of(row["variant"]) for row in rows]
     splits: defaultdict[Hashable, set[str]] = defaultdict(set)
-    keys: list[tuple[Hashable, Hashable]] = []
+    keys: list[tuple[Hashable, Hashable]] = []  # of the table and of the line of each row
     for row, (variant, split) in zip(rows, variants, strict=True):
         problem = (row["dataset"], variant, row["task"], row["data_sha256"])
         machine = (row["environment"], row["threads"], row["jobs"])
@@ -59,25 +59,25 @@ def over_splits(
         row["origin"] != "reference" and len(splits[line]) > 1
         for row, (_, line) in zip(rows, keys, strict=True)
     ]
-    single_places = {
-        place
-        for (place, _), is_several, (_, split) in zip(keys, on_several, variants, strict=True)
+    single_tables = {
+        table
+        for (table, _), is_several, (_, split) in zip(keys, on_several, variants, strict=True)
         if not (is_several or split)
     }
     split_rows: list[Row] = []
     default_rows: list[Row] = []
-    for row, (place, _), is_several, (variant, split) in zip(
+    for row, (table, _), is_several, (variant, split) in zip(
         rows, keys, on_several, variants, strict=True
     ):
         if is_several:
             split_rows.append({**row, "variant": variant, SPLIT: split})
-        if not is_several or (not split and place in single_places):
+        if not is_several or (not split and table in single_tables):
             default_rows.append(row)
     return _equal_sizes(split_rows), default_rows
 
 
 def _equal_sizes(rows: Sequence[Row]) -> list[Row]:
-    """Rows with the sizes of the largest training set; `test_per_train` keeps their ratio."""
+    """Rows with the sizes of the largest training set; `test_per_train` is a row's own ratio."""
     largest: dict[Hashable, Row] = {}
     for row in rows:
         problem = (row["dataset"], row["variant"], row["task"], row["data_sha256"])
@@ -93,7 +93,7 @@ def _equal_sizes(rows: Sequence[Row]) -> list[Row]:
 
 
 def mean_test_per_train(rows: Sequence[Row]) -> float:
-    """Mean ratio of test rows to training rows of runs on several splits."""
+    """Mean ratio of test rows to training rows of runs on several splits; 0 for other runs."""
     ratios = [row["test_per_train"] for row in rows if row.get("test_per_train") is not None]
     return math.fsum(ratios) / len(ratios) if ratios else 0.0
 

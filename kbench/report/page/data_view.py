@@ -10,7 +10,7 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from kbench.errors import counted
-from kbench.report.charts.reliability import Groups, Run, reliability_chart
+from kbench.report.charts.reliability import Groups, RunKey, reliability_chart
 from kbench.report.charts.search_chart import Searched, search_charts
 from kbench.report.charts.style import styles
 from kbench.report.charts.tradeoff import tradeoff
@@ -69,8 +69,8 @@ def data_view(
     settings: int,
     papers: Mapping[str, Sequence[str]],
     legend: str,
-    reliability: Mapping[Run, Groups],
-    searched: Mapping[Run, Searched],
+    reliability: Mapping[RunKey, Groups],
+    searched: Mapping[RunKey, Searched],
 ) -> View:
     """The list of problems with their details.
 
@@ -80,8 +80,8 @@ def data_view(
     settings : Number of lines of a method that a table shows without "Show all"
     papers : Data set -> titles of the papers that use it
     legend : HTML that explains the variants, above the list
-    reliability : Run -> groups of test rows, as `reliability_curves` returns them
-    searched : Run -> search of a self-tuning estimator, as `searches` returns them
+    reliability : RunKey -> groups of test rows, as `reliability_curves` returns them
+    searched : RunKey -> search of a self-tuning estimator, as `searches` returns them
     """
     methods = sorted({line.method for comparison in comparisons for line in comparison.lines})
     days = Days.of(comparisons)
@@ -121,6 +121,7 @@ def own_results(comparisons: Sequence[Comparison]) -> str:
 
 def anchor(problem: LearningTask) -> str:
     """HTML anchor of a problem's detail; it does not change when rows are added or removed."""
+    # Six digits tell contents of one data set apart. Set by hand.
     parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6], n_splits=0))
     name = "-".join(str(part) for part in (*parts, "splits" * (problem.n_splits > 1)) if part)
     return "data-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
@@ -156,8 +157,8 @@ class _Details:
         environments: Mapping[str, Mapping[str, Any]],
         methods: Sequence[str],
         store: RowStore,
-        reliability: Mapping[Run, Groups],
-        searched: Mapping[Run, Searched],
+        reliability: Mapping[RunKey, Groups],
+        searched: Mapping[RunKey, Searched],
         days: Days,
     ) -> None:
         self.columns = columns

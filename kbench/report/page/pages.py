@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from kbench.config import options, read_yaml
-from kbench.report.charts.reliability import Groups, Run
+from kbench.report.charts.reliability import Groups, RunKey
 from kbench.report.charts.search_chart import Searched
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.reading import package_text
@@ -31,13 +31,13 @@ _ABOUT = (
 # Explanations of the overview's rankings: how to use them for other data, and the numbers.
 _RANKED = (
     "The tables rank methods with defaults or with a search on training rows. They do not say which"
-    " method is best outside a heading's range of rows and classes; between two columns of rows"
-    " either may be right: try the methods named first on your own file."
+    " method is best outside a heading's range of rows and classes. If your number of rows lies"
+    " between two columns of rows, try the first methods of both columns on your own file."
 )
 _MEANINGS = (
     (
         "% behind: how far a method's score is from the best on a data set, median over data sets."
-        " The columns of rows have the data sets of that size alone, and are empty if the method"
+        " A column of rows is about data sets of that size alone, and is empty for a method that"
         " did not run on all of them."
     ),
     (
@@ -45,8 +45,8 @@ _MEANINGS = (
         " faster than this."
     ),
     (
-        "metric: whether feature weights are learned, too: only for small data (small, the"
-        " default), for data of any size (auto), or never (null)."
+        "metric: for which data feature weights are learned, too: small data (small, the"
+        " default), data of any size (auto), or none (null)."
     ),
     (
         "In a terminal “kbench report ranking task=multiclass n=20000 d=30 classes=12” ranks on"
@@ -70,8 +70,8 @@ def page(
     settings: int,
     contributions: Sequence[Contribution] = (),
     remarks: Sequence[str] = (),
-    reliability: Mapping[Run, Groups] | None = None,
-    searched: Mapping[Run, Searched] | None = None,
+    reliability: Mapping[RunKey, Groups] | None = None,
+    searched: Mapping[RunKey, Searched] | None = None,
     standings: Sequence[Sheet] = (),
 ) -> Site:
     """Build the page of a results folder.
@@ -118,7 +118,7 @@ def page(
         heading="kbench report",
         summary=_ABOUT,
         front=about(" · ".join(summaries))
-        + _questions([_rankings(standings), *(a.front for a in additions), user_rows]),
+        + _linked_parts([_rankings(standings), *(a.front for a in additions), user_rows]),
         views=views,
         rows=store.rows,
         environments=environments,
@@ -128,7 +128,7 @@ def page(
     )
 
 
-def _questions(fronts: Sequence[str]) -> str:
+def _linked_parts(fronts: Sequence[str]) -> str:
     """The parts of the overview below links to the first heading of each part."""
     parts, links = [], []
     for i, front in enumerate(filter(None, fronts)):

@@ -23,8 +23,8 @@ from kbench.report.comparisons.tables import (
 
 # Environment and threads.
 _Machine = tuple[str, int]
-# Shorter fits measure their start more than the machine's speed; fewer settings do not show a
-# spread. Set by hand.
+# Least seconds of a fit: shorter fits measure their start more than the machine's speed. Least
+# number of equal settings that show a spread. Both are set by hand.
 _MIN_SECONDS, _MIN_SETTINGS = 0.05, 5
 
 
