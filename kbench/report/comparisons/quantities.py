@@ -52,6 +52,7 @@ class Quantity:
         return f"{value * self.factor:.{places}f}"
 
 
+# Digits and decimals of all quantities are set by hand.
 SCORES = (
     Quantity("accuracy", "accuracy %", "max", factor=100.0, decimals=2),
     Quantity("error", "error %", factor=100.0, decimals=2),
@@ -98,7 +99,7 @@ QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COS
 def quantity(column: str, what: str = "columns", added: Collection[str] = ()) -> Quantity:
     """The quantity of a row's column, or of one of the `added` scores that rows have.
 
-    what : the option of the report that names the column, for messages
+    what : The option of the report that names the column, for messages
 
     Raises ConfigError: no quantity has the name; or the option is not `columns`, and methods cannot
     be ranked by the quantity.
@@ -112,7 +113,7 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
                 "of the runs adds it"
             )
         known = (*QUANTITIES, *added)
-        hint = nearest(column, known) or f", should be of {', '.join(known)}"
+        hint = nearest(column, known) or f", should be one of {', '.join(known)}"
         if column in schema().names:
             hint = ": it is not a measured value; kbench.read_rows in Python has it"
         elif what == "columns":
@@ -135,7 +136,10 @@ def leading(task: str | None) -> Quantity:
 
 
 def decimals_for(value: float, digits: int) -> int:
-    """Number of digits after the point, at most six, for `digits` significant digits of `value`."""
+    """Number of digits after the point for `digits` significant digits of `value`.
+
+    It is at most six (set by hand).
+    """
     if value == 0.0 or not math.isfinite(value):
         return 0
     return min(6, max(0, digits - 1 - math.floor(math.log10(abs(value)))))

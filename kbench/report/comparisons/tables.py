@@ -95,7 +95,10 @@ class Line:
 
     @property
     def address(self) -> str:
-        """An identifier of the first row that differs between machines, unlike the run's key."""
+        """An identifier of the first row that differs between machines, unlike the run's key.
+
+        Ten digits of the key are enough for the rows of one page (set by hand).
+        """
         row = self.rows[0]
         return f"{row['key'][:10]}-{row['environment']}-{row['threads']}"
 
@@ -274,6 +277,7 @@ def unequal(lines: Iterable[Line]) -> list[str]:
 
 
 def _listed(values: Iterable[Any]) -> str:
+    """The sorted values, or the number of them if there are more than four (set by hand)."""
     ordered = sorted(values)
     return ", ".join(ordered) if len(ordered) <= 4 else f"{len(ordered)} values"
 
@@ -374,8 +378,8 @@ def _problems(rows: list[Row]) -> list[LearningTask]:
 def _lines(rows: list[Row], problem: LearningTask, score: Quantity) -> list[Line]:
     """A line for each setting of each method, the best mean of `score` first, failures last.
 
-    rows : Rows of one problem on one machine. Of several rows of a setting, split and seed one is
-        taken (`_preference`).
+    rows : Rows of one problem on one machine. If a setting has several rows with the same split and
+        seed, one of them is taken (`_one_per_split_and_seed`).
     """
     by_setting: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -409,7 +413,8 @@ def sorted_parameters(row: Row) -> str:
     return _sorted_text(row["params"], row["seed"])
 
 
-@lru_cache(maxsize=1 << 16)  # a report groups the same rows in several ways
+# A report groups the same rows in several ways. The number of kept texts is set by hand.
+@lru_cache(maxsize=1 << 16)
 def _sorted_text(params: str | None, seed: int | None) -> str:
     return json.dumps(_parameters({"params": params, "seed": seed}), sort_keys=True)
 

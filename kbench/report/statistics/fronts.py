@@ -46,15 +46,16 @@ def points(comparison: Comparison, cost: Cost = FIT) -> list[FrontPoint]:
 
 
 def pareto(candidates: Sequence[FrontPoint], sign: int) -> list[FrontPoint]:
-    """The points that no other point beats in both cost and score, the cheapest first."""
+    """The points of the Pareto front (`unbeaten`), the cheapest first."""
     places = [(point.cost, point.score) for point in candidates]
     return [candidates[i] for i in unbeaten(places, sign)]
 
 
 def unbeaten(places: Sequence[tuple[float, float]], sign: int) -> list[int]:
-    """Indices of the pairs of cost and score that no other pair beats in both, cheapest first.
+    """Indices of the pairs of cost and score on the Pareto front, the cheapest first.
 
-    More is better if the score's `sign` is 1, less if it is -1.
+    No other pair is as good in both and better in one; of equal pairs the first is taken. More is
+    better if the score's `sign` is 1, less if it is -1.
     """
     front: list[int] = []
     for i in sorted(range(len(places)), key=lambda i: (places[i][0], -sign * places[i][1])):

@@ -194,30 +194,34 @@ def _sheet(
     all_names = sorted({name for group in lines for name in group})
     min_sets = min(_MIN_SETS, len(sets))
     names = [name for name in all_names if sum(name in group for group in lines) >= min_sets]
-    gaps: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by the number of the data set
-    place_lists: defaultdict[str, list[float]] = defaultdict(list)
+    distances: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by index of the data set
+    rank_lists: defaultdict[str, list[float]] = defaultdict(list)
     for number, (comparison, group) in enumerate(zip(sets, lines, strict=True)):
         taking_part = [name for name in names if name in group]
         means = [group[name].mean_sd(comparison.score.column) for name in taking_part]
         scores = [math.nan if mean is None else mean[0] for mean in means]
         scores = _up_to_chance(scores, comparison)
         behind = _distances(scores, _best_score(comparison, scores))
-        for name, gap, place in zip(
+        for name, distance, rank in zip(
             taking_part, behind, ranks([scores], comparison.score.sign)[0], strict=True
         ):
-            gaps[name][number] = gap
-            place_lists[name].append(float(place))
+            distances[name][number] = distance
+            rank_lists[name].append(float(rank))
     # Distances over different data sets are not comparable, so methods with fewer sets come last.
-    order = sorted(names, key=lambda n: (-len(gaps[n]), statistics.median(gaps[n].values()), n))
+    order = sorted(
+        names, key=lambda n: (-len(distances[n]), statistics.median(distances[n].values()), n)
+    )
     divided = _by_rows(sets)
     rows = [
-        _row(name, gaps[name], divided, place_lists[name], [k[name] for k in lines if name in k])
+        _row(
+            name, distances[name], divided, rank_lists[name], [k[name] for k in lines if name in k]
+        )
         for name in order
     ]
     header = ["method", "% behind", *divided, "mean rank", "sets", "failed"]
     header += ["fit s", "predict s"]
     titles = ", ".join(_with_size(table.problem) for table in sets)
-    distance = (
+    meaning = (
         f"% behind: median over data sets of the {sets[0].score.title.removesuffix(' %')}'s"
         f" difference to the best method's, in per cent of it; 0 within {CHANCE_ROWS} test rows."
         " Mean rank ± its standard error over data sets, where it varies. Sets: the number of data"
@@ -229,9 +233,11 @@ def _sheet(
         " methods grow faster than their rows. Each method has one setting, which was fixed or"
         " searched on training rows."
     )
-    notes = [f"Data sets (rows x features): {titles}.", distance]
+    notes = [f"Data sets (rows x features): {titles}.", meaning]
     if left_out:
-        notes.append(f"Left out, as features hold the target: {', '.join(sorted(left_out))}.")
+        notes.append(
+            f"Left out, because their features hold the target: {', '.join(sorted(left_out))}."
+        )
     if divided:
         counts = ", ".join(f"{len(numbers)} with {name}" for name, numbers in divided.items())
         notes.append(
@@ -307,31 +313,34 @@ def _name(line: Line, with_metric: Collection[str]) -> str:
 
 def _row(
     name: str,
-    gaps: Mapping[int, float],
+    distances: Mapping[int, float],
     divided: Mapping[str, Sequence[int]],
-    places: Sequence[float],
+    rank_list: Sequence[float],
     lines: Sequence[Line],
 ) -> list[str]:
-    behind = [_median_gap(gaps, gaps)]
+    behind = [_median_distance(distances, distances)]
     behind += [
-        "" if set(numbers) - set(gaps) else _median_gap(gaps, numbers)
+        "" if set(numbers) - set(distances) else _median_distance(distances, numbers)
         for numbers in divided.values()
     ]
-    mean = statistics.fmean(places)
-    error = statistics.stdev(places) / math.sqrt(len(places)) if len(places) > 1 else math.nan
+    mean = statistics.fmean(rank_list)
+    error = (
+        statistics.stdev(rank_list) / math.sqrt(len(rank_list)) if len(rank_list) > 1 else math.nan
+    )
     spread = "" if math.isnan(error) or error == 0.0 else f" ± {error:.1f}"
     failed = sum(not line.ok for line in lines)
     seconds = [_seconds(lines, "fit_s", "n_train"), _seconds(lines, "predict_s", "n_test")]
-    return [name, *behind, f"{mean:.1f}{spread}", str(len(places)), str(failed or ""), *seconds]
+    return [name, *behind, f"{mean:.1f}{spread}", str(len(rank_list)), str(failed or ""), *seconds]
 
 
-def _median_gap(gaps: Mapping[int, float], numbers: Iterable[int]) -> str:
+def _median_distance(distances: Mapping[int, float], numbers: Iterable[int]) -> str:
     """The median distance over some of the data sets, in per cent."""
-    median = statistics.median(gaps[number] for number in numbers)
+    median = statistics.median(distances[number] for number in numbers)
     return f"{100 * median:.2f}" if math.isfinite(median) else "fails"
 
 
 def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
+    """The median over lines of seconds for `_ROWS` rows, with two significant digits (by hand)."""
     seconds = [
         measured[0] * _ROWS / line.ok[0][rows]
         for line in lines

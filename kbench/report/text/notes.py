@@ -8,10 +8,11 @@ from kbench.report.comparisons.tables import Comparison, Line, contended, unequa
 from kbench.report.statistics.days import Days, days_of
 
 # Largest numbers of failures (pairs of method and status), of warnings, and of named lines in the
-# remarks; further ones are only counted. Set by hand.
+# remarks, which only count the others; digits of a key that find its run. Set by hand.
 _MAX_FAILURES = 5
 _MAX_WARNINGS = 5
 _MAX_NAMES = 8
+_KEY = 10
 
 
 # Explanation of the unit of prediction costs.
@@ -100,7 +101,7 @@ def notes(
             if line.not_converged
         )
         remarks_below.append(f"Stopped before convergence: {counts}.")
-    methods_of: dict[str, list[str]] = {}  # text -> method of each run
+    methods_of: dict[str, list[str]] = {}  # warning -> method of each run
     for line in comparison.lines:
         for row in line.ok:
             if row["message"]:
@@ -118,14 +119,14 @@ def notes(
     }
     for (method, status), row in list(last_failures.items())[:_MAX_FAILURES]:
         why = f": {row['message']}" if row["message"] else ""
-        remarks_below.append(f"{method} {status}{why} (kbench debug {row['key'][:10]})")
+        remarks_below.append(f"{method} {status}{why} (kbench debug {row['key'][:_KEY]})")
     if len(last_failures) > _MAX_FAILURES:
         remarks_below.append(f"and {len(last_failures) - _MAX_FAILURES} other kinds of failure")
     return remarks_below
 
 
 def _repetitions(line: Line, comparison: Comparison) -> str:
-    """`svc: 6 attempts of 2 runs, fit s vary by up to 3 % and predict s by up to 5 %`."""
+    """`svc (6 attempts of 2 runs, which differ in fit s by up to 3 % and RMSE by up to 0.1)`."""
     spreads = [
         (quantity.title, line.spread(quantity.column, relative=True)) for quantity in SECONDS
     ]
