@@ -60,8 +60,8 @@ def figure(
     rows : iterable of mapping. As for `comparisons`.
     x : A column of measured values shows methods and settings as marks, which are means over seeds
         with standard deviations, and the Pareto front as dashes. A parameter shows lines over its
-        values. If `y` is a curve, x is `seconds`, another abscissa of a curve, or a curve; methods
-        without the curve of a test score are marks.
+        values. If `y` is a curve, x is `seconds`, another abscissa of a curve, or a curve. Methods
+        without the curve of a test score are marks at their final cost and score.
     y : A column of measured values, or a curve; by default the first score of the task
     curves : As `ResultsFolder.read_curves` returns them
 
@@ -91,7 +91,7 @@ def figure(
     methods = sorted({method for _, series in plotted for method, *_ in series})
     if absent := sorted({row["method"] for row in rows} - {*methods}):
         _LOG.warning("not drawn, without numbers on both axes: %s", ", ".join(absent))
-    colours = [f"C{i}" for i in range(10)]
+    colours = [f"C{i}" for i in range(10)]  # matplotlib's cycle
     styles: Styles = {
         method: {
             "color": colours[i % 10],
@@ -139,7 +139,7 @@ def figure(
 def _check_axes(
     x: str, y: str | None, pairs: set[tuple[str, str]], params: set[str], added: set[str]
 ) -> None:
-    """Refuse axes that no run has; `pairs` are of a curve and its abscissa."""
+    """Raise a ConfigError for axes that no run has; a pair is a curve and its abscissa."""
     names = {*QUANTITIES, *added, *(name for name, _ in pairs)}
     if y is not None and y not in names:
         more = "; metrics=[NAME] adds a score to a run" if not nearest(y, names) else ""
@@ -232,7 +232,7 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
             groups[line.method, tuple(others)].append(line)
     series: list[_Series] = []
     for (method, setting), lines in groups.items():
-        words = _where_they_differ(setting, [others for m, others in groups if m == method])
+        words = _problem_differences(setting, [others for m, others in groups if m == method])
         measured = sorted(
             (line.params[name], mean[0], line.deviation(comparison.score.column) or 0.0)
             for line in lines
@@ -245,7 +245,7 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
     return series
 
 
-def _where_they_differ(setting: _Others, settings: Sequence[_Others]) -> str:
+def _problem_differences(setting: _Others, settings: Sequence[_Others]) -> str:
     """The problem's parameters in which a setting differs from other settings of its method."""
     values, every = dict(setting), [dict(others) for others in settings]
     return " ".join(
@@ -325,6 +325,7 @@ def _panel(
 
 
 def _front(axes: "Axes", comparison: Comparison, x: str) -> None:
+    """Draw the Pareto front as dashed stairs; their grey level and width are set by hand."""
     front = pareto(points(comparison, Cost(x, x, "")), comparison.score.sign)
     if len(front) > 1:
         xs = [point.cost * _factor(x) for point in front]

@@ -1,6 +1,6 @@
 "use strict";
 // Routes between the lists and their details, search and filters, sorting, the runs behind a cell,
-// the theme. Details and rows come out of the compressed bundle when the first one is opened.
+// the theme. The first detail that the reader opens unpacks the bundle with all details and rows.
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const one = (selector, root = document) => root.querySelector(selector);
@@ -43,6 +43,7 @@ function packed() {
   });
 }
 
+// The value of column `name` in row i; `packed_rows` of embedded.py describes the columns.
 function value(name, i) {
   const rows = bundle.rows;
   const column = rows.columns[name];
@@ -64,7 +65,7 @@ function names() {
   return Object.keys(bundle.rows.columns);
 }
 
-// Columns with a place of their own in the details.
+// Columns that the list of a run's columns leaves out, because the details show them above it.
 const APART = new Set(["command", "params", "phases", "phases_cpu", "message", "log", "method", "dataset"]);
 
 function short(number) {
@@ -73,11 +74,11 @@ function short(number) {
 }
 
 function list(entries) {
-  return element("dl", entries.flatMap(([key, found]) =>
-    [element("dt", key), element("dd", typeof found === "object" ? JSON.stringify(found) : short(found))]));
+  return element("dl", entries.flatMap(([key, fact]) =>
+    [element("dt", key), element("dd", typeof fact === "object" ? JSON.stringify(fact) : short(fact))]));
 }
 
-function part(title, content) {
+function titled(title, content) {
   return [element("h3", title), content];
 }
 
@@ -98,24 +99,24 @@ function runDetails(i, open) {
   const details = element("details", head, open ? { open: "" } : {});
   const fill = () => {
     if (details.childElementCount > 1) return;
-    if (value("message", i)) details.append(...part("message", element("pre", value("message", i))));
-    if (value("log", i)) details.append(...part("end of the log", element("pre", value("log", i))));
+    if (value("message", i)) details.append(...titled("message", element("pre", value("message", i))));
+    if (value("log", i)) details.append(...titled("end of the log", element("pre", value("log", i))));
     if (value("command", i)) {
       const copy = element("button", "Copy", { class: "copy", type: "button" });
       copy.onclick = async () => {
         await navigator.clipboard.writeText(value("command", i));
         copy.textContent = "Copied";
       };
-      details.append(copy, ...part("to do it again", element("pre", value("command", i))));
+      details.append(copy, ...titled("to do it again", element("pre", value("command", i))));
     }
     const params = Object.entries(JSON.parse(value("params", i) ?? "{}"));
-    if (params.length) details.append(...part("parameters", list(params)));
+    if (params.length) details.append(...titled("parameters", list(params)));
     for (const [title, column] of [["seconds", "phases"], ["CPU seconds", "phases_cpu"]]) {
       const phases = Object.entries(value(column, i) ?? {});
-      if (phases.length) details.append(...part(`phases, ${title}`, list(phases)));
+      if (phases.length) details.append(...titled(`phases, ${title}`, list(phases)));
     }
     const rest = names().filter((name) => !APART.has(name) && value(name, i) !== null);
-    details.append(...part("row", list(rest.map((name) => [name, value(name, i)]))));
+    details.append(...titled("row", list(rest.map((name) => [name, value(name, i)]))));
   };
   if (open) fill();
   details.addEventListener("toggle", fill);
@@ -162,7 +163,7 @@ function showView(view, place) {
   mark(view.id);
   const back = current !== "" && current !== view.id;
   current = view.id;
-  for (const found of all(".target")) found.classList.remove("target");
+  for (const target of all(".target")) target.classList.remove("target");
   if (place && place !== view) {
     const row = place.closest("tr") ?? place;
     if (row.hidden) clear();
@@ -173,14 +174,14 @@ function showView(view, place) {
   }
 }
 
-function showDetail(name, found) {
+function showDetail(name, content) {
   scrolled.set(current, scrollY);
   current = name;
-  const list = views.find((section) => section.id === found.view);
-  const back = element("a", `← ${one("h2", list).textContent}`, { class: "back", href: `#${found.view}` });
-  const title = element("h2", found.title, { id: "detail-title", tabindex: "-1" });
+  const list = views.find((section) => section.id === content.view);
+  const back = element("a", `← ${one("h2", list).textContent}`, { class: "back", href: `#${content.view}` });
+  const title = element("h2", content.title, { id: "detail-title", tabindex: "-1" });
   const body = element("div");
-  body.innerHTML = found.html;
+  body.innerHTML = content.html;
   detail.replaceChildren(back, title, lineFilter(body), body);
   for (const button of all("thead button", body)) button.onclick = () => sort(button.closest("th"));
   for (const button of all(".all", body)) expand(button);
@@ -188,7 +189,7 @@ function showDetail(name, found) {
   one("#lists").hidden = true;
   one("#find").hidden = true;
   detail.hidden = false;
-  mark(found.view);
+  mark(content.view);
   scrollTo(0, 0);
   title.focus({ preventScroll: true });
 }
@@ -197,7 +198,8 @@ function mark(id) {
   for (const link of all("nav a")) {
     if (link.getAttribute("href") === `#${id}`) {
       link.setAttribute("aria-current", "page");
-      one("nav").scrollLeft = link.offsetLeft - one("nav").offsetLeft - 40; // on a phone
+      // On a phone 40 px of the link before stay in sight. Set by hand.
+      one("nav").scrollLeft = link.offsetLeft - one("nav").offsetLeft - 40;
     } else link.removeAttribute("aria-current");
   }
 }
@@ -250,8 +252,8 @@ document.addEventListener("click", (event) => {
 // The number that a text begins with, NaN without one: 1,347 is 1347, .5 ± .1, at most -3 %, ~ 2 ×.
 function number(text) {
   const words = /^(?:at (?:most|least)|from|[~≈<>≤≥]|\s)*([-−+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?)(?!\w|\.\d)/;
-  const found = words.exec(text);
-  return found ? Number(found[1].replaceAll(",", "").replace("−", "-")) : NaN;
+  const match = words.exec(text);
+  return match ? Number(match[1].replaceAll(",", "").replace("−", "-")) : NaN;
 }
 
 const letters = new Intl.Collator("en", { numeric: true });
@@ -332,10 +334,11 @@ form.addEventListener("input", find);
 form.addEventListener("reset", () => setTimeout(find));
 form.addEventListener("submit", (event) => event.preventDefault());
 
-// lines of a detail: those of chosen methods, further settings, the best of what is shown
+// lines of a detail: a filter by methods, a button for further settings, the best of the shown lines
 
 function lineFilter(body) {
   const lines = all("tr[data-m]", body);
+  // Two methods need no filter. Set by hand.
   if (new Set(lines.map((line) => line.dataset.m)).size < 3) return "";
   const input = element("input", [], { type: "search", placeholder: "svc, meka …", autocomplete: "off" });
   input.addEventListener("input", () => {
@@ -382,7 +385,7 @@ function link(article) {
     for (const plot of plots) {
       for (const on of all("a.on", plot)) on.classList.remove("on");
       const marks = href ? all(`a[href="${CSS.escape(href)}"]`, plot) : [];
-      for (const found of marks) found.classList.add("on");
+      for (const shape of marks) shape.classList.add("on");
       plot.classList.toggle("focus", marks.length > 0);
     }
   };
@@ -391,7 +394,8 @@ function link(article) {
   article.addEventListener("focusin", focus);
 }
 
-// What stays in sight stands below what stays above it, whatever the width and the fonts.
+// The style sheet places sticky headers by the heights of the bar and of the filters, which depend
+// on the width of the window and on the fonts.
 
 const bar = one("header");
 const below = new ResizeObserver(() => {
@@ -402,7 +406,7 @@ const below = new ResizeObserver(() => {
 below.observe(bar);
 below.observe(form);
 
-// a way back to the top
+// a way back to the top, shown after one and a half windows (set by hand)
 
 const up = one("#top");
 up.onclick = (event) => {

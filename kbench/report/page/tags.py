@@ -1,6 +1,7 @@
 """Elements of the web pages: tables, charts, legends and notes.
 
-These functions escape text, and only they do; docstrings say which arguments are HTML already.
+These functions escape text; docstrings say which arguments are HTML already. `charts` escapes the
+text of its SVG.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,8 +63,8 @@ def header(
 ) -> str:
     """A column's header with a button that sorts; `direction` says which values are better.
 
-    A unit and the arrow stay with the word before them. `beside` is HTML that is as wide as the
-    deviations on the right of the column's values.
+    A unit and the arrow stay with the word before them. Screen readers read `name` in place of the
+    text. `beside` is HTML that is as wide as the deviations on the right of the column's values.
     """
     arrow = {"max": "\u00a0<span>↑</span>", "min": "\u00a0<span>↓</span>"}.get(direction, "")
     *first, last = text.split(" ")
@@ -161,7 +162,7 @@ def figure(
 ) -> str:
     """Charts beside each other with legend and caption; without charts, the remarks say why.
 
-    The legend stands above more than six charts, so that it is seen beside the first ones.
+    The legend stands above more than six charts (set by hand), so that it is seen with the first.
     """
     if charts:
         svg = "".join(map(inline, charts))

@@ -65,6 +65,7 @@ _ESCAPES = {
     "…": r"\dots{}",
 }
 
+# Letters that OT1 fonts have or compose of a letter and an accent.
 _LETTERS = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿ")
 
 
