@@ -151,7 +151,7 @@ def make_report(
     tables = comparisons(run_records(rows), score, splits=True)
     environments = folder.environments()
     if format in _FILES and (tables or format != "markdown"):
-        text = _in_file(format, tables, environments, shown, settings)
+        text = _file_text(format, tables, environments, shown, settings)
     elif format == "json":
         text = tidy.json_text(
             {
@@ -221,7 +221,7 @@ def _split_off_reference(tables: Sequence[Comparison]) -> tuple[list[Comparison]
     return own_tables, "".join(f"{line}\n" for line in lines)
 
 
-def _in_file(
+def _file_text(
     format: str,
     tables: Sequence[Comparison],
     environments: Mapping[str, Any],
@@ -435,7 +435,9 @@ def export_runs(
 
 
 def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Path]:
-    """Write the report in every format that is a file to `_report` in the results folder.
+    """Write the report as a page, Markdown, LaTeX and CSV to `_report` in the results folder.
+
+    Returns the paths of all written files. `reference` is as in `make_report`.
 
     `index.html` has everything: data sets, and what the plug-ins add, such as the papers' claims,
     tables and figures; its details and rows are in `index.details.js`.
@@ -444,7 +446,7 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
     target = folder.path / "_report"
     tables = comparisons(content.rows, splits=True)
     for format, name in _FILES.items():
-        write(target / name, _in_file(format, tables, content.environments, COSTS, SETTINGS))
+        write(target / name, _file_text(format, tables, content.environments, COSTS, SETTINGS))
     for line in content.skipped:
         _LOG.warning(line)
     contributions = [plugin.read(content) for plugin in installed_plugins().values()]

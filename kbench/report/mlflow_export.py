@@ -15,7 +15,7 @@ EXPERIMENT = "kbench"
 ROW_TAG = "kbench.row"
 # Largest number of characters of a parameter's value that every MLflow server accepts.
 _MAX_PARAMETER = 500
-# Columns that describe a run but not its outcome, and become tags.
+# Columns of text that become tags.
 _TAGS = (
     *("method", "dataset", "variant", "task", "status", "message", "preset", "tuned"),
     *("environment", "kbench_version", "commit", "data_sha256", "command"),

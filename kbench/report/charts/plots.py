@@ -19,7 +19,7 @@ from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 from kbench.report.comparisons.cells import title_with_splits
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, quantity
-from kbench.report.comparisons.quantities import SCORES as OF_SCORES
+from kbench.report.comparisons.quantities import SCORES as SCORES_OF_TASKS
 from kbench.report.comparisons.tables import (
     OF_THE_PROBLEM,
     SCORES,
@@ -257,7 +257,7 @@ def _problem_differences(setting: _Others, settings: Sequence[_Others]) -> str:
 
 def _joins_problems(comparison: Comparison, y: str | None) -> bool:
     """Whether a curve strings together the binary problems of several classes."""
-    scores = {score.column for score in OF_SCORES}
+    scores = {score.column for score in SCORES_OF_TASKS}
     return (comparison.problem.n_classes or 0) > 2 and str(y).removeprefix("test_") not in scores
 
 
@@ -266,7 +266,7 @@ def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str, y: str |
     series = [item for _, lines in drawn for item in lines]
     if all(spread is None for *_, spread in series):
         joins = {_joins_problems(comparison, y) for comparison, _ in drawn}
-        dots = "dots: steps of one binary problem of several classes after another"
+        dots = "dots: steps of the binary problems of several classes, one problem after another"
         return "; ".join(["a line for each run"] * (False in joins) + [dots] * (True in joins))
     words = ["means of a setting" if x in QUANTITIES else f"means of settings that differ in {x}"]
     bars = any(spread and any(spread) for *_, spread in series)

@@ -76,7 +76,8 @@ def _chart(label: str, search: Searched) -> Chart:
     gammas = [point.gamma for point in search.points] + [search.chosen[0]]
     penalties = [point.penalty for point in search.points] + [search.chosen[1]]
     title = (
-        f"{label}: held-out errors of the search\na stronger colour is lower, larger saw more rows"
+        f"{label}: held-out errors of the search\n"
+        "stronger colour: lower error; larger: more training rows"
     )
     plot = Plot(
         Axis.around("gamma", gammas, log=True),

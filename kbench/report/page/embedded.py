@@ -99,7 +99,7 @@ def _rounded(value: float, digits: int) -> int | float | str:
 
 
 def _packed(values: list[Any]) -> Any:
-    """A column that stores equal values once, if that is shorter."""
+    """A column; it stores equal values once if a value occurs twice or more on average."""
     # The types are part of the keys, because 1 and True are equal, and so are 0 and False.
     distinct = {(type(value), value): value for value in values}
     if len(distinct) == 1:

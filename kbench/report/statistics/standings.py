@@ -2,9 +2,9 @@
 
 A competitor is a method with a setting that its experiment fixed before it saw any test row
 (`tables` and `tuned`: defaults, or a search on training rows). It takes part if it has an outcome
-on three data sets of the task. Its distance on a data set is the relative difference to the best
-score of all competitors there, and zero within a few test rows of that score; a failed run has an
-infinite distance and ranks last.
+on three data sets of the task, or on both if there are two. Its distance on a data set is the
+relative difference to the best score of all competitors there, and zero within a few test rows of
+that score; a failed run has an infinite distance and ranks last.
 """
 
 import bisect
@@ -91,14 +91,14 @@ def standings(
     # Conditions are dropped in this order: d, then classes, then both, then n, and so on.
     choices = itertools.product(*[(True, False)] * len(sizes))
     for choice in choices:
-        like = {key: sizes[key] if uses else None for key, uses in zip(sizes, choice, strict=True)}
+        kept = {key: sizes[key] if uses else None for key, uses in zip(sizes, choice, strict=True)}
         by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
         for table in tables:
-            if task in (None, table.problem.task) and _is_like(table, like):
+            if task in (None, table.problem.task) and _is_like(table, kept):
                 by_task[str(table.problem.task)].append(table)
         ranked = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
         if ranked:
-            notes = [] if like == sizes else [_note_on_sizes(sizes, like)]
+            notes = [] if kept == sizes else [_note_on_sizes(sizes, kept)]
             days = Days(rows)
             left_out = [
                 [title(table.problem) for table in leaking if table.problem.task == name]
@@ -168,11 +168,11 @@ def _is_like(comparison: Comparison, asked: Mapping[str, int | None]) -> bool:
     return True
 
 
-def _note_on_sizes(asked: Mapping[str, int | None], like: Mapping[str, int | None]) -> str:
+def _note_on_sizes(asked: Mapping[str, int | None], kept: Mapping[str, int | None]) -> str:
     """A note on sizes that were dropped because too few data sets are alike."""
     asked_text, kept_text = (
         ", ".join(f"{name}={size:,}" for name, size in sizes.items() if size)
-        for sizes in (asked, like)
+        for sizes in (asked, kept)
     )
     factors = {f"{_SIZES[name][1]:g} of {name}" for name in asked if asked[name]}
     range_text = f"are for {kept_text} alone" if kept_text else "are all there are"
@@ -223,7 +223,7 @@ def _sheet(
     titles = ", ".join(_with_size(table.problem) for table in sets)
     meaning = (
         f"% behind: median over data sets of the {sets[0].score.title.removesuffix(' %')}'s"
-        f" difference to the best method's, in per cent of it; 0 within {CHANCE_ROWS} test rows."
+        f" difference to the best method's, in per cent of it; 0 below {CHANCE_ROWS} test rows."
         " Mean rank ± its standard error over data sets, where it varies. Sets: the number of data"
         " sets; methods with fewer come last."
     )
@@ -353,7 +353,7 @@ def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
 
 
 def _up_to_chance(scores: Sequence[float], comparison: Comparison) -> list[float]:
-    """The scores, where accuracies within `CHANCE_ROWS` test rows of the best are set to it."""
+    """The scores; accuracies fewer than `CHANCE_ROWS` test rows from the best are set to it."""
     best, n = _best_score(comparison, scores), comparison.problem.n_test
     if comparison.score.column != "accuracy" or not n:
         return list(scores)

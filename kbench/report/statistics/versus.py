@@ -56,7 +56,7 @@ PAIR_COLUMNS += ["estimate", "low", "high", "outcome", "splits", "standard_error
 
 
 @dataclass(frozen=True)
-class PairedScores:
+class PairedValues:
     """Two methods on one data set; `a` and `b` are their values for the seeds both finished.
 
     `where` names the data set and its size, `splits` the split of each value. A split has `n_test`
@@ -135,9 +135,9 @@ class Versus:
     comparisons: list[Comparison]  # One for each data set
     quantities: list[Quantity]  # The compared quantity of each data set
     # Method -> number of its settings, for methods with several, whose best setting takes part.
-    chosen: dict[str, int]
+    n_settings: dict[str, int]
 
-    def pairs(self) -> list[PairedScores]:
+    def pairs(self) -> list[PairedValues]:
         """Every pair of methods on every data set where both have runs."""
         pairs = []
         for first, second in itertools.combinations(self.methods, 2):
@@ -193,16 +193,16 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
     tables = list(largest.values())
     quantities = [comparison.score if metric is None else metric for comparison in tables]
     usable = [i for i, comparison in enumerate(tables) if _measured(comparison, quantities[i])]
-    chosen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for i in usable:
         for line in tables[i].lines:
             count = sum(other.method == line.method for other in tables[i].lines)
-            chosen[line.method] = max(count, chosen.get(line.method, 0))
+            counts[line.method] = max(count, counts.get(line.method, 0))
     return Versus(
         methods=list(methods),
         comparisons=[tables[i] for i in usable],
         quantities=[quantities[i] for i in usable],
-        chosen={method: count for method, count in sorted(chosen.items()) if count > 1},
+        n_settings={method: count for method, count in sorted(counts.items()) if count > 1},
     )
 
 
@@ -233,8 +233,8 @@ def sheets(comparison: Versus) -> list[Sheet]:
     ]
     if days_remark := Days.of(comparison.comparisons).remark(seconds):
         sheets[-1].notes.append(days_remark)
-    if comparison.chosen:
-        counts = ", ".join(f"{method} ({count})" for method, count in comparison.chosen.items())
+    if comparison.n_settings:
+        counts = ", ".join(f"{method} ({count})" for method, count in comparison.n_settings.items())
         sheets[-1].notes.append(
             "A method with several settings takes part with the setting that is best on the test"
             f" set: {counts}; this favours methods with many settings."
@@ -242,7 +242,7 @@ def sheets(comparison: Versus) -> list[Sheet]:
     return sheets
 
 
-def pair_records(pairs: Iterable[PairedScores]) -> list[dict[str, Any]]:
+def pair_records(pairs: Iterable[PairedValues]) -> list[dict[str, Any]]:
     """One record for each pair of methods on each data set, without rounding.
 
     The column `pairs` counts the values that both methods have, one for each seed and split;
@@ -305,8 +305,8 @@ def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]
     return Sheet(f"Mean ranks over {sets} that all methods have", 1, header, rows, notes)
 
 
-def _overall(pairs: Sequence[PairedScores]) -> Sheet:
-    groups: dict[tuple[str, str, Quantity], list[PairedScores]] = {}
+def _overall(pairs: Sequence[PairedValues]) -> Sheet:
+    groups: dict[tuple[str, str, Quantity], list[PairedValues]] = {}
     for pair in pairs:
         key = (pair.first.method, pair.second.method, pair.quantity)
         groups.setdefault(key, []).append(pair)
@@ -337,7 +337,7 @@ def _overall(pairs: Sequence[PairedScores]) -> Sheet:
     return Sheet("Pairs over all data sets", 2, header, rows, notes)
 
 
-def _by_data_set(pairs: Sequence[PairedScores]) -> Sheet:
+def _by_data_set(pairs: Sequence[PairedValues]) -> Sheet:
     rows = []
     for pair in pairs:
         names = f"{pair.first.label} {_sign(pair.quantity)} {pair.second.label}"
@@ -366,13 +366,11 @@ def _note_on_few(n: int, unit: str) -> list[str]:
     max_coverage = 1.0 - 2.0 ** (1 - n)
     if max_coverage >= LEVEL:
         return []
-    return [
-        f"An interval of {n} {unit} covers the true value in at most {100 * max_coverage:.0f} % of"
-        " cases."
-    ]
+    percent = f"{100 * max_coverage:.0f} %"
+    return [f"An interval of {n} {unit} covers the true value in at most {percent} of cases."]
 
 
-def _over_splits(pairs: Sequence[PairedScores]) -> Sheet:
+def _over_splits(pairs: Sequence[PairedValues]) -> Sheet:
     rows = []
     for pair in pairs:
         test = pair.corrected
@@ -404,7 +402,7 @@ def _printed_error(error: float, quantity: Quantity) -> str:
     return f"{error * quantity.factor:.{decimals}f}"
 
 
-def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity) -> PairedScores:
+def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity) -> PairedValues:
     usable = [
         {
             pair_key(row): value
@@ -418,7 +416,7 @@ def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity)
     a, b = ([values[key] for key in keys] for values in usable)
     ratio = mean_test_per_train([*first.ok, *second.ok])
     where, n_test = _where(comparison), comparison.problem.n_test
-    return PairedScores(
+    return PairedValues(
         where, first, second, quantity, a, b, [key[0] for key in keys], ratio, n_test
     )
 
