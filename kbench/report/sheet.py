@@ -31,13 +31,13 @@ def narrowed(sheet: Sheet, width: int) -> list[Sheet]:
     columns = list(zip(sheet.header, *sheet.rows, strict=True))
     # Two characters separate columns (`kbench.report.text.terminal`).
     first, *widths = [2 + max(map(len, column)) for column in columns]
-    parts = pieces(widths, sheet.groups, width - first)
+    lists = pieces(widths, sheet.groups, width - first)
     result = []
-    for number, part in enumerate(parts, start=1):
-        name = f"{sheet.name} ({number} of {len(parts)})" if len(parts) > 1 else sheet.name
-        part_columns = [columns[0], *(columns[j + 1] for j in part)]
-        header, *rows = map(list, zip(*part_columns, strict=True))
-        result.append(Sheet(name, 1, header, rows, sheet.notes if number == len(parts) else []))
+    for number, indices in enumerate(lists, start=1):
+        name = f"{sheet.name} ({number} of {len(lists)})" if len(lists) > 1 else sheet.name
+        piece = [columns[0], *(columns[j + 1] for j in indices)]
+        header, *rows = map(list, zip(*piece, strict=True))
+        result.append(Sheet(name, 1, header, rows, sheet.notes if number == len(lists) else []))
     return result
 
 

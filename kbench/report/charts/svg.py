@@ -47,8 +47,8 @@ _INTERVALS = (4, 6, 9, 14)
 # on the left with a title, and without one; between tick labels and the left axis. Set by hand.
 _TOP, _RIGHT, _BOTTOM, _BARE_BOTTOM, _LEFT, _BARE_LEFT, _GAP = 14, 16, 44, 26, 26, 8, 6
 _SHADES = 64  # grey levels of an image; set by hand
-_POWERS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
-_RAISED = str.maketrans("-0123456789", _POWERS)
+_SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+_TO_SUPERSCRIPTS = str.maketrans("-0123456789", _SUPERSCRIPTS)
 
 # Style of charts in files of their own: the rules of the pages' style sheet, in light colours.
 _STYLE = """text{font:12px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#4a525b}
@@ -154,7 +154,7 @@ def number(value: float, least: float = 1e-3, largest: float = 1e5) -> str:
     if value == 0.0 or least <= abs(value) < largest:
         return f"{value:g}"
     mantissa, _, exponent = f"{value:.3e}".partition("e")
-    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    power = f"10{str(int(exponent)).translate(_TO_SUPERSCRIPTS)}"
     factor = float(mantissa)
     return power if factor == 1.0 else f"{factor:g}·{power}"
 
@@ -162,7 +162,7 @@ def number(value: float, least: float = 1e-3, largest: float = 1e5) -> str:
 def _numbers(values: Sequence[float]) -> list[str]:
     """The texts of an axis; if one of them is a power, so are all outside 0.1 to 10."""
     texts = [number(value) for value in values]
-    if any(text[-1] in _POWERS for text in texts):
+    if any(text[-1] in _SUPERSCRIPTS for text in texts):
         return [number(value, 0.1, 10.5) for value in values]
     return texts
 

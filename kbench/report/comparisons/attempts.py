@@ -68,6 +68,7 @@ def _source_and_origin(row: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The newest of the attempts that count, which is the last, with the medians of all."""
     row = dict(attempts[-1])
     row[REPEATS] = [*attempts] if len(attempts) > 1 else []
     if len(attempts) == 1:

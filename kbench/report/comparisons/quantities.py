@@ -77,6 +77,7 @@ COSTS = (
     Quantity("model_bytes", "model MB", factor=1e-6, ratio=True),
 )
 
+# Quantities that a table shows only if `columns=` names them.
 FURTHER = (
     Quantity("predict_cpu_s", "predict CPU s", ratio=True),
     Quantity("prediction_cost_loop", "predict × row loop", ratio=True),

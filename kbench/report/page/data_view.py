@@ -142,7 +142,7 @@ def summary(comparisons: Sequence[Comparison]) -> str:
     texts.append(counted(len({line.method for line in lines}), "method"))
     texts.append(counted(len(rows) + set_aside, "run"))
     texts[-1] += f", {failed:,} failed" if failed else ""
-    texts[-1] += f", {set_aside:,} set aside for others of the same seeds" if set_aside else ""
+    texts[-1] += f", {set_aside:,} set aside for other runs of the same seeds" if set_aside else ""
     machines = {comparison.machine.environment for comparison in comparisons}
     return " · ".join([*texts, counted(len(machines), "environment")])
 
