@@ -44,7 +44,7 @@ class RACQPResult:
         max(|y'x|, largest |x - w|)
     n_iter : int
     converged : bool
-        Whether primal <= tol.
+        Whether primal <= tol min(1, largest C) after an iteration over all blocks.
     stop_reason : {"tol", "max_iter", "max_time"}
     """
 
@@ -85,7 +85,7 @@ def solve_racqp(
     n_blocks : int
         p; blocks have ceil(n / p) variables, or one less.
     beta, max_iter, tol
-        max_iter and tol are by default those of the authors' driver.
+        Penalty, number of iterations and tolerance; the last two are those of the authors' driver.
     factor : float
         Multiplies H: the authors' driver minimises x'Hx - e'x, which is factor=2.
     max_time : float, optional
@@ -118,8 +118,8 @@ def solve_racqp(
         if mode == "rac":
             blocks = np.array_split(rng.permutation(n), p)
         order = rng.permutation(p) if mode == "rp" else np.arange(p)
-        for visited, block in enumerate(blocks[i] for i in order):
-            stopped = (n_iter > 1 or visited > 0) and deadline.passed
+        for n_visited, block in enumerate(blocks[i] for i in order):
+            stopped = (n_iter > 1 or n_visited > 0) and deadline.passed
             if stopped:
                 break
             rows = kernel.block(block)

@@ -191,7 +191,11 @@ def _solve_ones(solve: Solve, n: int) -> np.ndarray:
 
 
 def _beta_factor(primal: float, dual: float) -> float:
-    """Factor for beta that makes the residuals more equal; 1 if their ratio is at most 10."""
+    """Factor for beta that makes the residuals more equal; 1 if their ratio is at most 10.
+
+    The factor is the square root of primal / dual, limited to [1/10, 10]; set by hand. Guard: both
+    residuals count as at least 1e-300.
+    """
     if min(primal, dual) > 0.0 and max(primal / dual, dual / primal) <= _BALANCE:
         return 1.0
     ratio = math.sqrt(max(primal, 1e-300) / max(dual, 1e-300))

@@ -120,7 +120,8 @@ def visit_chunk(
     alpha : (n,) array, >= 0. Starting point.
     gradient : (n,) array. As in `BoxDualResult`; NaN at the points outside S.
 
-    Returns the result of `solve_online`; violation and duality gap are those of the dual of S.
+    Returns the current a in the form of `solve_online`'s result: all attributes are of the dual of
+    S, and stop_reason is "max_iter" unless the violation is at most tol.
     """
     deadline = Deadline(None, Trace())
     learner = _Learner(kernel, y, C, intercept, tol, cache_mb, _UNLIMITED, deadline, Trace())
@@ -179,7 +180,7 @@ class _Learner:
         return self.finish()
 
     def enter(self, alpha: np.ndarray, gradient: np.ndarray) -> None:
-        """Start from alpha : (n,); S has the points with a finite gradient : (n,)."""
+        """Start from alpha : (n,). S consists of the points whose gradient : (n,) is finite."""
         points = np.flatnonzero(np.isfinite(gradient))
         n, signs = len(points), self.y[points]
         self.state = self.empty_state(max(1, n))
@@ -256,8 +257,8 @@ class _Learner:
         low, _, high, _ = extremes(self.state)
         if self.intercept:
             # `low` or `high` is infinite if S has a single class.
-            ends = [end for end in (low, high) if np.isfinite(end)]
-            b, violation = float(np.mean(ends)) if ends else 0.0, high - low
+            limits = [limit for limit in (low, high) if np.isfinite(limit)]
+            b, violation = float(np.mean(limits)) if limits else 0.0, high - low
         else:
             b, violation = 0.0, max(high, -low)
         violation = max(0.0, violation)
@@ -295,7 +296,11 @@ class _Learner:
         state.length[row] = state.counts[KNOWN]
 
     def reserve(self, extra: int) -> None:
-        """Provide `extra` free slots; compact them if more than half hold removed points."""
+        """Provide `extra` free slots.
+
+        The slots are compacted if too few are free, or if more than half hold removed points. Their
+        new number is `extra` plus twice that of the points, so that S grows with few copies.
+        """
         members = self.members()
         occupied = np.flatnonzero(members >= 0)
         if len(members) + extra > len(self.state.member) or 2 * len(occupied) < len(members):
@@ -322,7 +327,7 @@ class _Learner:
         )
 
     def compacted(self, slots: np.ndarray, capacity: int) -> State:
-        """The state of some slots, in order, with the last used rows that fit into the cache."""
+        """The state of `slots` : (m,), increasing, and of the most recently used rows that fit."""
         old, new = self.state, self.empty_state(max(1, capacity))
         new.counts[:] = old.counts
         new.counts[SLOTS] = len(slots)

@@ -21,16 +21,16 @@ class State(NamedTuple):
     counts: np.ndarray  # slots in use, clock of the cache, steps, slots at the start of the chunk
     member: np.ndarray  # (capacity,) point of a slot, -1 if it was removed
     alpha: np.ndarray  # (capacity,) signed
-    g: np.ndarray  # (capacity,)
+    g: np.ndarray  # (capacity,) gradient y - f(x)
     lower: np.ndarray  # (capacity,) A
     upper: np.ndarray  # (capacity,) B
     diagonal: np.ndarray  # (capacity,)
     place: np.ndarray  # (capacity,) position in the current chunk of a slot that it added
     row_of: np.ndarray  # (capacity,) cached row of a slot, or -1
-    rows: np.ndarray  # (n_rows, capacity)
-    owner: np.ndarray  # (n_rows,) slot, or -1
+    rows: np.ndarray  # (n_rows, capacity) cached kernel values, by slots
+    owner: np.ndarray  # (n_rows,) slot whose row is cached here, or -1
     length: np.ndarray  # (n_rows,) number of slots for which the row has values
-    last_use: np.ndarray  # (n_rows,)
+    last_use: np.ndarray  # (n_rows,) clock at the last use of the row, 0 if it is free
 
 
 class Chunk(NamedTuple):
@@ -40,8 +40,8 @@ class Chunk(NamedTuple):
     y: np.ndarray  # (b,)
     C: np.ndarray  # (b,)
     diagonal: np.ndarray  # (b,)
-    against: np.ndarray  # (b, slots at the start)
-    among: np.ndarray  # (b, b)
+    against: np.ndarray  # (b, slots at the start) kernel values with S
+    among: np.ndarray  # (b, b) kernel values with each other
 
 
 @njit(cache=True)
@@ -91,7 +91,7 @@ def _gradient(state: State, chunk: Chunk, b: int) -> float:
 
 @njit(cache=True)
 def _violates(state: State, y: float, g: float, intercept: bool) -> bool:
-    """Whether a point outside S with this gradient forms a violating pair."""
+    """Whether a point outside S with the label y and the gradient g forms a violating pair."""
     if not intercept:
         return y * g > 0.0
     low, _, high, _ = extremes(state)
@@ -112,7 +112,7 @@ def _insert(state: State, chunk: Chunk, b: int, g: float) -> None:
     state.place[slot] = b
     state.row_of[slot] = -1
     acquire(state, slot)
-    _ready(state, chunk, slot)
+    _complete_row(state, chunk, slot)
 
 
 @njit(cache=True)
@@ -135,7 +135,7 @@ def _touch(state: State, row: int) -> None:
 
 
 @njit(cache=True)
-def _ready(state: State, chunk: Chunk, slot: int) -> int:
+def _complete_row(state: State, chunk: Chunk, slot: int) -> int:
     """Complete the cached row of a slot from the chunk; return the row's index, or -1 if the caller
     must supply the row."""
     known = state.counts[KNOWN]
@@ -161,28 +161,28 @@ def _ready(state: State, chunk: Chunk, slot: int) -> int:
 
 @njit(cache=True)
 def extremes(state: State) -> tuple[float, int, float, int]:
-    """Return the smallest g of a coefficient above its lower bound and its slot, and the largest g
-    of one below its upper bound and its slot."""
+    """Return (low, down, high, up): the smallest g of the coefficients above their lower bounds and
+    its slot, and the largest g of the coefficients below their upper bounds and its slot."""
     n = state.counts[SLOTS]
     alpha, g = state.alpha[:n], state.g[:n]
-    low, high = _bounds(alpha, g, state.lower[:n], state.upper[:n])
-    falls, rises = -1, -1
+    low, high = _extreme_gradients(alpha, g, state.lower[:n], state.upper[:n])
+    down, up = -1, -1
     for s in range(n):
         if g[s] == low and alpha[s] > state.lower[s]:
-            falls = s
+            down = s
             break
     for s in range(n):
         if g[s] == high and alpha[s] < state.upper[s]:
-            rises = s
+            up = s
             break
-    return low, falls, high, rises
+    return low, down, high, up
 
 
 @njit(cache=True, fastmath={"nnan", "nsz", "reassoc"})
-def _bounds(
+def _extreme_gradients(
     alpha: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[float, float]:
-    """The two g of `extremes`; the loop vectorises because it does not track slots."""
+    """`low` and `high` of `extremes`; the loop vectorises because it does not track slots."""
     low, high = np.inf, -np.inf
     for s in range(len(g)):
         low = min(low, g[s] if alpha[s] > lower[s] else np.inf)
@@ -192,36 +192,36 @@ def _bounds(
 
 @njit(cache=True)
 def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
-    """Take a step with the newest slot; return -1, or the slot whose row must be supplied."""
+    """Take a step with the newest slot; return -1, or the slot whose row is missing."""
     newest = state.counts[SLOTS] - 1
     if not intercept:
         return _step(state, chunk, newest)
-    _, falls, _, rises = extremes(state)
+    _, down, _, up = extremes(state)
     if state.upper[newest] > 0.0:
-        rises = newest
+        up = newest
     else:
-        falls = newest
-    if rises < 0 or falls < 0 or state.g[rises] <= state.g[falls]:
+        down = newest
+    if up < 0 or down < 0 or state.g[up] <= state.g[down]:
         return NONE
-    return _pair_step(state, chunk, rises, falls)
+    return _pair_step(state, chunk, up, down)
 
 
 @njit(cache=True)
 def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
-    """Take a step with the most violating pair; return as `_step_with_newest`."""
-    low, falls, high, rises = extremes(state)
+    """Take a step with the most violating pair; return -1, or the slot whose row is missing."""
+    low, down, high, up = extremes(state)
     violation = high - low if intercept else max(high, -low)
-    if not violation > tol or (intercept and (rises < 0 or falls < 0)):
+    if not violation > tol or (intercept and (up < 0 or down < 0)):
         return NONE
     if intercept:
-        return _pair_step(state, chunk, rises, falls)
-    return _step(state, chunk, rises if high >= -low else falls)
+        return _pair_step(state, chunk, up, down)
+    return _step(state, chunk, up if high >= -low else down)
 
 
 @njit(cache=True, fastmath={"contract", "nsz", "arcp"})
 def _step(state: State, chunk: Chunk, slot: int) -> int:
-    """Move one coordinate to its optimum."""
-    row = _ready(state, chunk, slot)
+    """Move one coordinate to its optimum; return as `_reprocess`."""
+    row = _complete_row(state, chunk, slot)
     if row < 0:
         return slot
     before = state.alpha[slot]
@@ -237,23 +237,24 @@ def _step(state: State, chunk: Chunk, slot: int) -> int:
 
 @njit(cache=True, fastmath={"contract", "nsz", "arcp"})
 def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
-    """Increase a_i and decrease a_j by the same optimal amount within the bounds."""
-    row_i = _ready(state, chunk, i)
+    """Increase a_i and decrease a_j by the same optimal amount within the bounds; return as
+    `_reprocess`."""
+    row_i = _complete_row(state, chunk, i)
     if row_i < 0:
         return i
-    row_j = _ready(state, chunk, j)
+    row_j = _complete_row(state, chunk, j)
     if row_j < 0:
         return j
-    up, down = state.rows[row_i], state.rows[row_j]
-    # LIBSVM's guard against curvatures that rounding leaves at or below 0.
-    curvature = max(state.diagonal[i] + state.diagonal[j] - 2.0 * up[j], 1e-12)
+    values_i, values_j = state.rows[row_i], state.rows[row_j]
+    # Guard, as LIBSVM's TAU: rounding may leave a curvature at or below 0.
+    curvature = max(state.diagonal[i] + state.diagonal[j] - 2.0 * values_i[j], 1e-12)
     best = (state.g[i] - state.g[j]) / curvature
-    most_i, most_j = state.upper[i] - state.alpha[i], state.alpha[j] - state.lower[j]
-    step = min(best, most_i, most_j)
-    state.alpha[i] = state.upper[i] if step == most_i else state.alpha[i] + step
-    state.alpha[j] = state.lower[j] if step == most_j else state.alpha[j] - step
+    max_step_i, max_step_j = state.upper[i] - state.alpha[i], state.alpha[j] - state.lower[j]
+    step = min(best, max_step_i, max_step_j)
+    state.alpha[i] = state.upper[i] if step == max_step_i else state.alpha[i] + step
+    state.alpha[j] = state.lower[j] if step == max_step_j else state.alpha[j] - step
     for s in range(state.counts[SLOTS]):
-        state.g[s] -= step * (up[s] - down[s])
+        state.g[s] -= step * (values_i[s] - values_j[s])
     state.counts[STEPS] += 1
     return NONE
 
@@ -265,7 +266,7 @@ def _evict(state: State, intercept: bool) -> None:
     low, high = 0.0, 0.0
     if intercept:
         low, _, high, _ = extremes(state)
-    if not _some_idle(state.alpha[:n], state.g[:n], state.upper[:n], low, high):
+    if not _has_removable(state.alpha[:n], state.g[:n], state.upper[:n], low, high):
         return
     for s in range(n):
         positive = state.upper[s] > 0.0
@@ -283,12 +284,12 @@ def _evict(state: State, intercept: bool) -> None:
 
 
 @njit(cache=True, fastmath={"nnan", "nsz", "reassoc"})
-def _some_idle(
+def _has_removable(
     alpha: np.ndarray, g: np.ndarray, upper: np.ndarray, low: float, high: float
 ) -> bool:
     """Whether `_evict` would remove a point; slots of removed points have g = inf."""
     count = 0
     for s in range(len(g)):
-        beyond = g[s] <= low if upper[s] > 0.0 else high <= g[s] < np.inf
-        count += 1 if alpha[s] == 0.0 and beyond else 0
+        non_violating = g[s] <= low if upper[s] > 0.0 else high <= g[s] < np.inf
+        count += 1 if alpha[s] == 0.0 and non_violating else 0
     return count > 0

@@ -29,18 +29,19 @@ from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.trace import Deadline, Trace
 
-# Columns of the basis rows that are converted to float64 at a time, 6 MiB of 200 rows. Set by hand.
+# Columns of the basis rows that are converted to float64 at a time, 6 MiB for 200 rows: with more
+# columns products are faster and take more memory. Set by hand.
 _BATCH = 4096
 # Guards: Newton's method takes fewer than five steps as a rule, and 2^-30 of a step is below the
 # rounding of f.
 _MAX_NEWTON_STEPS = 50
 _MAX_HALVINGS = 30
 # The paper's factor of growth of |J| between two trainings.
-_RETRAINED_EVERY = 2.0**0.25
+_GROWTH = 2.0**0.25
 # Guard: ridge of P, relative to its mean diagonal; multiplied by 10 while the factorisation fails.
 _RIDGE = 1e-10
 # Guard: a change of f below this fraction (64 eps) of the sum of its absolute terms is rounding.
-_SUMMED = 2.0**-46
+_ROUNDING = 2.0**-46
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class _Solver:
             with trace.phase("select"):
                 if not self.grow(rng, n_candidates):
                     break
-            if self.size >= _RETRAINED_EVERY * trained:
+            if self.size >= _GROWTH * trained:
                 with trace.phase("newton"):
                     self.train()
                 trained = self.size
@@ -269,7 +270,7 @@ class _Solver:
             norm_change = scale * (slope + 0.5 * scale * curvature)
             loss_changes = 0.5 * slack_change * (after + before)
             # A decrease within the rounding of its sum does not count: steps would go to and fro.
-            rounding = _SUMMED * (abs(norm_change) + float(matmul(self.C, np.abs(loss_changes))))
+            rounding = _ROUNDING * (abs(norm_change) + float(matmul(self.C, np.abs(loss_changes))))
             if norm_change + float(matmul(self.C, loss_changes)) < -rounding:
                 self.coef[:size] += scale * direction
                 coef, self.outputs = self.coef[:size], outputs

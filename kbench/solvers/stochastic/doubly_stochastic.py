@@ -52,16 +52,20 @@ from kbench.approximation.seeded.seeded_features import SeededFeatures
 from kbench.intrinsics.products import matmul
 from kbench.solvers.stochastic.losses import LOSSES
 
-# Guard: smallest nu + ridge with which the Gram matrix of a block is factorised in float32. The
-# matrix has eigenvalues of at most 1, and rounding changes them by about 1e-7.
+# Guard: smallest nu + ridge with which the Gram matrix of a block is factorised in float32, else in
+# float64. The matrix has eigenvalues of at most 1, and float32 changes them by about 1e-7.
 _FLOAT32_RIDGE = 1e-5
-_GRAM_ROWS = 2048  # rows whose features are held at a time for the Gram matrix; set by hand
+# Rows whose features (4 D bytes each) are held at a time for the Gram matrix: more rows make its
+# products faster, and take more memory. Set by hand.
+_GRAM_ROWS = 2048
 # Guard: a scale below this is multiplied into the coefficients, before it leaves float32's range.
 _SMALLEST_SCALE = 1e-6
 # Guard: smallest decay of a step; a decay of 0 would leave no scale to divide by.
 _MIN_DECAY = 1e-12
 _LARGEST = 1e30  # guard: a loss or a change of a coefficient above this means divergence
-_BLOCK_CHOICE = 1 << 18  # stream of the random choice of blocks, distinct from features' streams
+# Philox stream of the random choice of blocks; those of features are at most 1 << 17
+# (`kbench.approximation.seeded.seeded_features`).
+_BLOCK_CHOICE = 1 << 18
 
 
 # Results of function(*task), in the order of the tasks, as `itertools.starmap`.
@@ -69,7 +73,7 @@ Compute = Callable[[Callable[..., Any], list[tuple[Any, ...]]], Iterable[Any]]
 
 
 class Memory:
-    """Function values of the first `n_blocks` blocks, without the scale, at the rows of a batch."""
+    """Values of the first `n_blocks` blocks at the rows of a batch, divided by the scale."""
 
     def __init__(self, n_rows: int, n_outputs: int) -> None:
         self.values = np.zeros((n_rows, n_outputs))
@@ -284,8 +288,8 @@ class DoublyStochastic:
 class ShardSums(NamedTuple):
     """Sums over one shard of a batch."""
 
-    values: np.ndarray  # (rows, q) float64, of the blocks so far, without the scale
-    loss: float  # summed
+    values: np.ndarray  # (rows, q) float64, of the blocks before this step, divided by the scale
+    loss: float  # Sum over the rows
     gradient: np.ndarray  # (D, q) float64, Phi' R
     gram: Any  # (D, D) upper triangle of Phi' Phi; None for a plain step
 

@@ -17,7 +17,8 @@ _FLAGS = {"contract", "nsz", "nnan", "ninf"}
 # Guard, added to the root of the second moment: losses are of order 1, and the much smaller
 # gradients of a landmark far from all rows must not be scaled up to full steps.
 _EPSILON = 1e-6
-_BATCH = 32  # rows of a step; set by hand
+# Rows of a step: more rows make gradients less noisy, and an epoch has fewer steps. Set by hand.
+_BATCH = 32
 _LN2 = 0.6931472
 
 
@@ -83,7 +84,7 @@ def train_landmarks(
                 for j in range(m):
                     values[j] = power_of_two(-widths[j] * squares[j])
                     factors[j] = zero
-                wrong = False
+                has_loss = False
                 for o in range(q):
                     b = coef[o]
                     s0, s1, s2, s3 = zero, zero, zero, zero
@@ -98,8 +99,8 @@ def train_landmarks(
                     if margins and ((t >= one and r > zero) or (t <= -one and r < zero)):
                         r = zero
                     residual[o] = r
-                    wrong = wrong or r != zero
-                if not wrong:
+                    has_loss = has_loss or r != zero
+                if not has_loss:
                     continue
                 for o in range(q):
                     r, b, g = residual[o], coef[o], g_coef[o]
@@ -117,6 +118,7 @@ def train_landmarks(
                         g[j] += factors[j] * (z - u[j])
             factor = cosine_factor(step + 1, total)
             step += 1
+            # Widths take half of the landmarks' rate; set by hand.
             scale, u_rate, b_rate = 1.0 / (stop - start), factor * rate, factor * coef_rate
             for k in range(f):
                 adam_step(

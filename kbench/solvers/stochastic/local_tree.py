@@ -29,11 +29,12 @@ from kbench.intrinsics.products import matmul
 from kbench.solvers.stochastic.adam import adam_step, cosine_factor
 from kbench.trace import Deadline, Trace
 
-# The sharpness s starts such that |s q'x| is 0.1 on average, and doubles ten times in a training,
-# as in the authors' implementation.
-_FIRST_ANGLE, _DOUBLINGS = 0.1, 10
-# Steps between two updates of s, and rows on which the average of |s q'x| is computed. Set by hand.
-_RENEWAL, _PROBE = 100, 100
+# The mean of |s q'x| starts at 0.1 and doubles ten times in a training, as in the authors'
+# implementation.
+_FIRST_MEAN, _DOUBLINGS = 0.1, 10
+# Steps between two updates of s, and rows whose mean |s q'x| an update computes: with fewer steps
+# and more rows the mean follows its schedule more closely, at a higher cost. Set by hand.
+_UPDATE_STEPS, _MEAN_ROWS = 100, 100
 _EPSILON = 1e-8  # Adam's, as in the paper
 
 
@@ -46,7 +47,7 @@ def tree_sizes(depth: int) -> tuple[int, int]:
 def soft_tree(
     Z: np.ndarray, depth: int, sigma: float, sharpness: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate a soft tree, and its derivatives by the products of rows with the tree's vectors.
+    """Evaluate a soft tree, and its derivatives with respect to the products Z.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def objective(
     sigma: float,
     sharpness: float,
 ) -> tuple[float, np.ndarray]:
-    """Return the objective, a float, and its gradient by the vectors, (v, d + 1).
+    """Return the objective, a float, and its gradient with respect to A, (v, d + 1).
 
     A : (v, d + 1). The vectors w, p and q.
     X : (n, d + 1). Rows with a last entry of 1.
@@ -134,7 +135,7 @@ def train_tree(
     schedule : {"pegasos", "adam"}
         "pegasos" is the rule of the implementation by the authors' group: step t = 1, 2, ...
         multiplies the vectors by t / (t + 1) and subtracts 1 / (lambda sqrt(t + 1)) times the
-        gradient of the loss, without the factor s in the derivative by q. "adam" uses the gradient
+        gradient of the loss, without the factor s in the derivative in q. "adam" uses the gradient
         of the objective and the first step size `rate` (`kbench.solvers.stochastic.adam`).
     max_iter, batch_size : Number of steps, and of rows drawn with replacement for each
     deadline : No step but the first begins after it
@@ -154,24 +155,24 @@ def train_tree(
     nodes, n_vectors = tree_sizes(depth)
     width = rows(np.zeros(1, np.intp)).shape[1]
     A = rng.uniform(-1.0, 1.0, (n_vectors, width)).astype(np.float32)
-    probe = rows(rng.permutation(n)[:_PROBE])
+    probe = rows(rng.permutation(n)[:_MEAN_ROWS])
     step = _pegasos(A, penalties, nodes) if schedule == "pegasos" else _adam(A, rate, max_iter)
     penalties = penalties.astype(np.float32)
     sharpness = 1.0
     for t in range(max_iter):
         if t and deadline.passed:
             return A, t
-        if t % _RENEWAL == 0:
+        if t % _UPDATE_STEPS == 0:
             mean = np.abs(matmul(probe, A[2 * nodes :].T)).mean() if depth else 1.0
             growth = 2.0 ** (_DOUBLINGS * t / max_iter)
             # Guard: 1e-12 keeps s finite if all products are 0.
-            sharpness = float(_FIRST_ANGLE / max(float(mean), 1e-12) * growth)
+            sharpness = float(_FIRST_MEAN / max(float(mean), 1e-12) * growth)
         batch = rng.randint(n, size=batch_size)
         value, gradient = objective(
             A, rows(batch), y[batch], weights[batch], penalties, depth, sigma, sharpness
         )
         step(t, gradient, sharpness)
-        if t % _RENEWAL == 0:
+        if t % _UPDATE_STEPS == 0:
             trace(objective=value)
     return A, max_iter
 

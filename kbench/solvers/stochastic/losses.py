@@ -10,8 +10,9 @@ losses of margins y f, take targets -1 and +1; `multinomial` takes indicators of
     multinomial        log sum_c exp(f_c) - f_y
     squared            (f - y)^2 / 2
 
-The curvature of a row is the mean over outputs of the second derivative of its loss in an output;
-for `multinomial` it is twice the mean. The hinges have no curvature.
+The curvature of a row is the mean over outputs c of the second derivative of its loss in f_c; for
+`multinomial` it is twice that mean, as 2 diag(p (1 - p)) - (diag(p) - p p') is positive
+semidefinite for probabilities p. The hinges have no curvature.
 """
 
 from collections.abc import Callable
