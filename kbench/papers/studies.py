@@ -28,7 +28,7 @@ from typing import Any
 
 from kbench.papers.cells.cell_notes import clocks, ended_as, limits, of_seconds
 from kbench.papers.cells.readings import mean_of, phases_of
-from kbench.papers.cells.runs import Runs, asked_first, made_by, preference, those_of
+from kbench.papers.cells.runs import Runs, made_by, preference, preferred_lines, preferred_rows
 from kbench.papers.printed.causes import MAX_RELATIVE
 from kbench.papers.printed.layout import (
     Choice,
@@ -63,7 +63,7 @@ Setting = tuple[str, dict[str, Line]]
 # Comparisons with their settings, the main one first.
 Compared = Sequence[tuple[Comparison, list[Setting]]]
 # A row of a sheet, and the machine to name in it; None in rows that name no machine.
-OfMachine = tuple[TimingConditions | None, list[str]]
+MachineRow = tuple[TimingConditions | None, list[str]]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
         header += [f"{step}, {system.cost.title}", f"{step}, {system.score.title}"]
     header += [f"× {part}" for part in system.parts] if compared else []
     parts = system.parts.values()
-    rows: list[OfMachine] = []
+    rows: list[MachineRow] = []
     for comparison, ((words, steps), *others) in compared:
         costs_and_scores: list[str] = []
         for line in map(steps.get, shown):
@@ -171,7 +171,7 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
 
 
 def _with_machines(
-    sheet: Sheet, rows: Sequence[OfMachine], environments: Mapping[str, Any]
+    sheet: Sheet, rows: Sequence[MachineRow], environments: Mapping[str, Any]
 ) -> Sheet:
     """The sheet with rows that name the number of their machine; the last notes describe these."""
     machines = dict.fromkeys(machine for machine, _ in rows if machine is not None)
@@ -230,7 +230,7 @@ def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Se
             for row in runs.matching(machine, wanted, choice):
                 step_rows[id(row)] = row
                 steps_of[id(row)].append(step)
-        rows += asked_first(experiments, list(step_rows.values()))
+        rows += preferred_rows(experiments, list(step_rows.values()))
     last, compared = list(system.steps)[-1], []
     for comparison in comparisons(rows):
         matches: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
@@ -265,7 +265,7 @@ def _words(system: System, values: Sequence[Any]) -> str:
 
 
 def _text(line: Line | None, quantity: Quantity) -> str:
-    """The mean, or how runs ended that failed."""
+    """The mean; if there is none, how failed runs ended."""
     if line is None:
         return ""
     measured = line.mean_sd(quantity.column)
@@ -297,7 +297,7 @@ def _gain(steps: Mapping[str, Line], part: CostRatio, system: System) -> float |
     percent = score.title.endswith("%")
     allowed = MAX_LOSS if percent else MAX_RELATIVE * abs(first[0]) * score.factor
     loss = score.sign * (first[0] - second[0]) * score.factor
-    return quotient if loss <= allowed + 1e-9 else None  # accuracies are rounded
+    return quotient if loss <= allowed + 1e-9 else None  # guard against rounding of the loss
 
 
 def _marked(steps: Mapping[str, Line], part: CostRatio, system: System) -> str:
@@ -307,7 +307,7 @@ def _marked(steps: Mapping[str, Line], part: CostRatio, system: System) -> str:
 
 
 def _over_sets(compared: Compared, part: CostRatio, system: System) -> str:
-    """The median gain over data sets, and how many data sets with a quotient have a gain."""
+    """The median gain over data sets, and how many of the data sets with a quotient have a gain."""
     gains: dict[str, float | None] = {}
     for comparison, ((_, steps), *_) in sorted(
         compared, key=lambda c: -(c[0].problem.n_train or 0)
@@ -374,7 +374,7 @@ def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -
     columns = (budget.score.title, budget.cost.title, "setting")
     header = ["", *(f"≤ {limit:g}×, {name}" for limit in budget.limits for name in columns)]
     header.append("settings")
-    rows: list[OfMachine] = []
+    rows: list[MachineRow] = []
     places = itertools.product(runs.machines, budget.data, budget.lines.items())
     for machine, name, (label, wanted) in places:
         if lines := _lines(budget, runs, machine, wanted, name):
@@ -401,12 +401,12 @@ def _lines(
     for choice in paper(budget.paper).data[name]:
         ok = [line for line in runs.lines(machine, wanted, choice) if line.ok]
         if ok:
-            return those_of(wanted.experiments, ok)
+            return preferred_lines(wanted.experiments, ok)
     return []
 
 
 def _within(limit: float, lines: Sequence[Line], budget: Budgets) -> list[str]:
-    """Score, cost and setting of the best line within the limit; if none is, the least cost."""
+    """Score, cost and setting of the best line within the limit; without any, the least cost."""
     points = []
     for line in lines:
         cost, score = line.mean_sd(budget.cost.column), line.mean_sd(budget.score.column)

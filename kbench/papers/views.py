@@ -14,7 +14,7 @@ from kbench.papers.claims.decision import Verdict
 from kbench.papers.claims.outcomes import OUTCOMES
 from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import tables_of
-from kbench.papers.claims.verdicts import TALLY, at_hand, counted, detail, line, of_papers, tally
+from kbench.papers.claims.verdicts import TALLY, counted, detail, line, of_papers, tally, tendency
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, TableLayout, legend, paper
@@ -58,7 +58,7 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         first = next((verdict for verdict in group if verdict.printed is not None), group[0])
         parts = line(first)
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
-        state = ", ".join(filter(None, (str(first.outcome), at_hand(first))))
+        state = ", ".join(filter(None, (str(first.outcome), tendency(first))))
         measured = parts.measured if first.worst else f"{parts.measured} on {parts.data}"
         idea = (
             f"{parts.idea} on {first.idea.worst}" if first.idea and first.idea.worst else parts.idea
@@ -114,7 +114,7 @@ def _claim(verdict: Verdict, number: int) -> Item:
     claim, name = verdict.claim, paper(verdict.claim.paper).title
     links = ", ".join(link(layout.number, _address(layout)) for layout in tables_of(claim))
     badge = element("span", words(outcome), class_=f"badge {outcome.badge}".strip())
-    badge += element("div", words(at_hand(verdict)), class_="links")
+    badge += element("div", words(tendency(verdict)), class_="links")
     content = element("p", words(" ".join(detail(verdict)))) + element("p", links, class_="links")
     details = element("details", element("summary", words(f"{name}: {claim.says}")) + content)
     cells = row_header(badge, "word")

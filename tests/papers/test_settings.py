@@ -73,7 +73,7 @@ def test_a_row_of_dcpred_without_tuned_parameters_says_so():
     place = paper("dcpred").tables["table1"], "kmeans Nystrom", "a9a", "accuracy"
     for tuned, said in ((None, True), ("dcpred", False)):
         row = rbf("llsvm", 0.8, dataset="a9a", tuned=tuned, params='{"n_components": 50}')
-        assert ("without trials of its own" in notes_of(place, row)) == said
+        assert ("not from trials" in notes_of(place, row)) == said
 
 
 def test_a_parameter_that_the_paper_does_not_state_is_told():

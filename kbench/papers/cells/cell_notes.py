@@ -24,7 +24,7 @@ def ended_as(line: Line) -> str:
 def limits(line: Line, lower_bound: float | None = None) -> tuple[str, ...]:
     """The first lines of the messages of failed runs, such as the limit at which they ended.
 
-    lower_bound : Lower bound of the mean seconds of all runs, which matters if some runs are ok
+    lower_bound : Lower bound of the mean seconds of all runs; added as a note if some runs are ok
     """
     messages = dict.fromkeys(
         without_seconds(str(row.get("message") or "").partition("\n")[0])
@@ -116,7 +116,7 @@ def differences(cell: CellPlace, match: Match) -> list[str]:
     if not wanted.methods:
         return notes
     if cell.table.tuned and not all(row.get("tuned") for row in line.ok):
-        untuned = "parameters of the data set's file, without trials of its own"
+        untuned = "the parameters come from the data set's file, not from trials"
         notes.append(f"{_where(line)}: {untuned}")
     if line.not_converged:
         notes.append("stopped before convergence")

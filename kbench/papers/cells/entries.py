@@ -59,7 +59,7 @@ class Entry:
     notes: tuple[str, ...] = ()
     # All runs behind the value or the status; for a computed value, the runs of all its cells.
     rows: tuple[Row, ...] = ()
-    # Whether the runs used other data than the paper, such as a part of its rows.
+    # Whether the runs used data other than the paper's, such as a subset of its rows.
     stand_in: bool = False
     share: float | None = None  # Our rows / the paper's rows, if both are known and they differ
     # Why a printed cell has no runs: `ABSENT`, `LACKING` or `NO_ROWS`.
@@ -161,7 +161,7 @@ def filled(table: TableLayout, runs: Runs) -> list[Filled]:
         printed.sort(key=lambda pair: -len(pair[1]))
         from_own = [form for form, entries in printed if any(map(form.of_own_experiments, entries))]
         first, *others = from_own or [form for form, _ in printed]
-        return [first, *(_with(form, lambda entry: entry.measured) for form in others)]
+        return [first, *(_with_shown(form, lambda entry: entry.measured) for form in others)]
     n_measured = [sum(entry.measured for *_, entry in form.cells()) for form in forms]
     if not any(n_measured):
         return [_on_machine(table, runs, None)]
@@ -177,10 +177,10 @@ def _on_machine(table: TableLayout, runs: Runs, machine: TimingConditions | None
             entries = [entry(cell, runs, machine) for cell in cells]
             groups.append(Group(_header(column, measure, entries), column, measure, entries))
     form = Filled(table, machine, list(table.rows), groups)
-    return _with(form, lambda entry: entry.printed is not None or entry.measured)
+    return _with_shown(form, lambda entry: entry.printed is not None or entry.measured)
 
 
-def _with(form: Filled, shows: Callable[[Entry], bool]) -> Filled:
+def _with_shown(form: Filled, shows: Callable[[Entry], bool]) -> Filled:
     """The table without rows and columns that have no cell to show."""
     groups = [group for group in form.groups if any(map(shows, group.entries))]
     indices = [i for i in range(len(form.rows)) if any(shows(group.entries[i]) for group in groups)]
@@ -275,7 +275,7 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
 
 
 def _growth(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
-    """The exponent of a measure over a column, fitted to the means of the data sets."""
+    """The exponent with which a measure grows with a column, fitted to means on the data sets."""
     measure = cell.measure
     found_runs = (runs.find(machine, cell.wanted, (choice,)) for choice in cell.choices)
     matches = [match for match in found_runs if match is not None]

@@ -24,7 +24,7 @@ Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
 # Conditions, data set and its variant.
-Place = tuple[TimingConditions, str, str | None]
+MachineProblem = tuple[TimingConditions, str, str | None]
 Params = Mapping[str, Any]
 
 # Experiments of kbench's own studies, and the prefix of experiments that try a cause of a
@@ -32,8 +32,8 @@ Params = Mapping[str, Any]
 _STUDIES = {"tables", "tuned", "defaults", "reference"}
 _TRIED_CAUSE = "cause_"
 
-# Largest ratio, as a logarithm, between the place of a point on a curve and the selected place.
-# Places differ because levels have fewer clusters than the paper's if some are empty. Set by hand.
+# Largest logarithm of the ratio of the abscissae of a curve's point and of the selected place. The
+# two differ where empty clusters leave a level fewer clusters than the paper's. Set by hand.
 _MAX_LOG_RATIO = math.log(1.5)
 
 
@@ -62,7 +62,7 @@ class Runs:
 
     def __init__(self, rows: Sequence[Row], curves: Curves | None = None) -> None:
         self.rows = rows
-        self._by_method: defaultdict[Place, defaultdict[str, list[tuple[Row, Params]]]]
+        self._by_method: defaultdict[MachineProblem, defaultdict[str, list[tuple[Row, Params]]]]
         self._by_method = defaultdict(lambda: defaultdict(list))
         for row in filter(fills_cells, rows):
             machine = TimingConditions(row["environment"], row["threads"], row["jobs"])
@@ -92,7 +92,7 @@ class Runs:
         """
         first_failed = None
         for choice in choices:
-            lines = those_of(wanted.experiments, self.lines(machine, wanted, choice))
+            lines = preferred_lines(wanted.experiments, self.lines(machine, wanted, choice))
             if not lines:
                 continue
             match = Match(max(lines, key=preference), choice, len(lines) - 1)
@@ -102,8 +102,8 @@ class Runs:
         return first_failed
 
     def lines(self, machine: TimingConditions, wanted: Selector, choice: Choice) -> list[Line]:
-        """All lines of one data set that match a selector, from the rows of `asked_first`."""
-        rows = asked_first(wanted.experiments, self.matching(machine, wanted, choice))
+        """All lines of one data set that match a selector, from the rows of `preferred_rows`."""
+        rows = preferred_rows(wanted.experiments, self.matching(machine, wanted, choice))
         key = tuple(map(id, rows))
         if key not in self._lines:
             self._lines[key] = [line for table in comparisons(rows) for line in table.lines]
@@ -192,7 +192,7 @@ class Runs:
         near = [
             (distance, value)
             for *place, value in points
-            if (distance := max(map(_ratio, place, at.values()))) < _MAX_LOG_RATIO
+            if (distance := max(map(_log_ratio, place, at.values()))) < _MAX_LOG_RATIO
         ]
         nearest = min((distance for distance, _ in near), default=0.0)
         nearby = [value for distance, value in near if distance == nearest]
@@ -201,8 +201,8 @@ class Runs:
         return math.fsum(nearby) if measure.pick == "sum" else nearby[-1]
 
 
-def asked_first(experiments: Container[str], rows: Sequence[Row]) -> list[Row]:
-    """The rows, where rows that `experiments` made replace other commands' rows of the same run.
+def preferred_rows(experiments: Container[str], rows: Sequence[Row]) -> list[Row]:
+    """The rows of each run that `experiments` made; all rows of a run if they made none of them.
 
     A run may have several rows, made with different limits.
     """
@@ -225,7 +225,7 @@ def asked_by(experiments: Container[str], row: Row) -> bool:
     return any(name in experiments for name in asking(row))
 
 
-def those_of(experiments: Container[str], lines: list[Line]) -> list[Line]:
+def preferred_lines(experiments: Container[str], lines: list[Line]) -> list[Line]:
     """The lines that the experiments made, or all if they made none."""
     return [line for line in lines if made_by(experiments, line)] or lines
 
@@ -241,7 +241,7 @@ def fills_cells(row: Row) -> bool:
     return not names or not all(n in _STUDIES or n.startswith(_TRIED_CAUSE) for n in names)
 
 
-def _order(place: Place) -> tuple[Any, ...]:
+def _order(place: MachineProblem) -> tuple[Any, ...]:
     machine, dataset, variant = place
     return machine.environment, machine.threads, machine.jobs or 0, dataset, variant or ""
 
@@ -266,7 +266,7 @@ def preference(line: Line) -> tuple[Any, ...]:
     return bool(line.ok), version_of(line), len(line.ok), newest, line.address
 
 
-def _ratio(a: float, b: float) -> float:
+def _log_ratio(a: float, b: float) -> float:
     """The absolute logarithm of the ratio of two numbers; infinite if one is not positive."""
     if a == b:
         return 0.0

@@ -56,7 +56,7 @@ class Verdict:
 
     claim: Claim
     outcome: Outcome
-    why: str = ""  # More on the reason of an open claim
+    why: str = ""  # Details of the reason why the claim is open
     # The measured and the printed figure: the worst of the cases, or the fraction of cases that
     # keep the bound. If a claim does not hold, only cases of the paper's own data count.
     figures: Interval | None = None
@@ -96,7 +96,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
         by_machine.append((machine, [case for case in cases if case.printed is not None] or cases))
     machine, cases = max(by_machine, key=lambda pair: _answers(pair[1]))
     outcome, why = _outcome(claim, cases)
-    if outcome is outcomes.NOT_RUN and (sources := _apart([cases for _, cases in by_machine])):
+    if outcome is outcomes.NOT_RUN and (sources := _sources([cases for _, cases in by_machine])):
         outcome, why = outcomes.OTHER_MACHINES, sources
     answered = [case for case in cases if case.figures is not None]
     paper_cases = [case for case in cases if case.of_the_paper]
@@ -128,8 +128,8 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     )
 
 
-def _apart(cases_by_machine: Sequence[Sequence[Case]]) -> str:
-    """Sources of each term's runs, if all terms of a case have runs but no machine has all."""
+def _sources(cases_by_machine: Sequence[Sequence[Case]]) -> str:
+    """Sources of each term's runs, if all terms of a case have runs, but on no machine all have."""
     for cases in zip(*cases_by_machine, strict=True):
         by_term = [
             [term.source for term in same_terms if term.measured is not None]
@@ -148,7 +148,7 @@ def _answers(cases: Sequence[Case]) -> tuple[int, int]:
 
 
 def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
-    """The outcome, and more on the reason if the outcome is open."""
+    """The outcome, and details of the reason if the outcome is open."""
     answered = [case for case in cases if case.figures is not None]
     missing = [term for case in cases for term in case.terms if term.measured is None]
     if not answered:

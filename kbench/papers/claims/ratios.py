@@ -59,7 +59,7 @@ def _chart(dots: Sequence[Dot], *, log: bool) -> Chart:
     titles = [name for name in names if any(dot.line == name for dot in dots)]
     x_axis = Axis.around(title, [guide, *(dot.value for dot in dots)], log=log, margin=0.03)
     y_axis = Axis.named("", titles[::-1])
-    height = 60 + _ROW * len(titles)  # with width and margin, set by hand
+    height = 60 + _ROW * len(titles)  # 60 for title and axis; sizes and margin are set by hand
     plot = Plot(x_axis, y_axis, label=f"{title}, by paper", width=470, height=height)
     plot.line([(guide, -0.5), (guide, len(titles) - 0.5)], kind="guide")
     for name in titles:

@@ -71,8 +71,8 @@ class Claim:
     # The quantity that the query asks for: "ratio", "difference", "range" or "value"; empty if no
     # query can answer the claim.
     kind: str = ""
-    # The terms of the query for each repetition. A term is a list of rivals, of which the best
-    # counts; a rival is a list of cells, whose values are added.
+    # The terms of the query for each repetition. A term is a list of rivals, of which the best one
+    # counts; a rival is a list of cells whose values are added.
     cases: Sequence[Terms] = ()
     holds: Bound | None = None
     case: Bound | None = None
@@ -103,7 +103,7 @@ class Claim:
 def combined(
     values: Sequence[Interval | None], how: Callable[[Sequence[float]], float]
 ) -> Interval | None:
-    """`how` of the lower and of the upper ends; None if an interval is unknown, or without any."""
+    """`how` of all lower and of all upper ends; None without values, or if one is unknown."""
     intervals = [value for value in values if value is not None]
     if not intervals or len(intervals) < len(values):
         return None

@@ -15,9 +15,9 @@ from kbench.report.sheet import Sheet
 _WOULD = {True: "confirm", False: "contradict"}
 _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcome in OUTCOMES)
 
-# Lines and characters of a paper's screen; characters of its column of verdicts, also in a narrower
-# window, where sentences are not cut; characters between two columns. Set by hand.
-_LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
+# Lines and characters of a screen; characters of the column of verdicts, also in a narrower window,
+# whose sentences are not cut, between two columns, and of the narrowest sentences. Set by hand.
+_LINES, _SCREEN, _OUTCOME, _NARROW, _GAP, _LEAST = 44, 100, 22, 13, 2, 20
 
 # Titles of the counts of `tally`.
 TALLY = ("hold", "do not hold", "open: kept", "by idea", "missed", "neither", "own data")
@@ -92,7 +92,7 @@ def claimed_bound(verdict: Verdict) -> str:
 
 
 def counted(verdicts: Collection[Verdict]) -> str:
-    """The numbers of claims by outcome, and of open claims whose bound runs keep or miss."""
+    """The numbers of claims by outcome, and of open claims whose bound our runs keep or miss."""
     counts = Counter(verdict.outcome.word for verdict in verdicts)
     reasons = Counter(verdict.outcome.reason for verdict in verdicts if verdict.outcome.reason)
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
@@ -118,8 +118,8 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
     return [*map(str, counts), f"{n_own} of {len(verdicts)}"]
 
 
-def at_hand(verdict: Verdict) -> str:
-    """A text that says whether runs keep the bound of an open claim, which they do not decide."""
+def tendency(verdict: Verdict) -> str:
+    """Whether our runs would confirm an open claim, as text; empty if they do not tell."""
     kept, idea = verdict.kept_by_rows, _kept_by_idea(verdict)
     if kept is None or not verdict.outcome.reason:
         return ""
@@ -183,7 +183,7 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
     names = ("printed", "measured", "idea alone")
     widths = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
     outcome_width = _OUTCOME if width >= _SCREEN else _NARROW
-    width_left = max(width - outcome_width - sum(widths) - 4 * _GAP, 20)
+    width_left = max(width - outcome_width - sum(widths) - 4 * _GAP, _LEAST)
     max_lines = None if details or width < _SCREEN else 2 if 2 * len(verdicts) <= _LINES else 1
     rows = []
     for verdict, cell, texts in zip(verdicts, cells, figures, strict=True):
@@ -191,8 +191,8 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
         if details:
             measured = f"Measured: {cell.measured}; {cell.data}." if cell.measured else ""
             lines += textwrap.wrap(" ".join([*detail(verdict), measured]), width_left)
-        hand = "" if max_lines else at_hand(verdict)
-        outcome = textwrap.wrap(f"{verdict.outcome}, {hand}".rstrip(", "), outcome_width)
+        suggested = "" if max_lines else tendency(verdict)
+        outcome = textwrap.wrap(f"{verdict.outcome}, {suggested}".rstrip(", "), outcome_width)
         further = itertools.zip_longest(outcome[1:], lines[1:], fillvalue="")
         rows += [[outcome[0], lines[0], *texts], *([*pair, "", "", ""] for pair in further)]
     return rows

@@ -13,7 +13,7 @@ from kbench.report.comparisons.tables import of_seconds
 
 @dataclass(frozen=True)
 class AxisQuantity:
-    """The quantity of an axis with the keys of `figures.yaml`; one of the first five has a value.
+    """The quantity of an axis, with the keys of `figures.yaml`: exactly one of the first five.
 
     `column` may be `phases.x`, the seconds of a phase; `size` is a size of the data. `names` maps
     values of the runs to the numbers at a map's ticks.
@@ -53,7 +53,7 @@ class AxisQuantity:
 
     @property
     def factor(self) -> float:
-        """The factor of the runs' values on the axis; a curve `test_x` has the unit of `x`."""
+        """The factor from the rows' unit to the axis's; a curve `test_x` has the unit of `x`."""
         name = (self.column or self.curve).removeprefix("test_")
         return QUANTITIES[name].factor if name in QUANTITIES else 1.0
 

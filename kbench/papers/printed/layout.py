@@ -42,7 +42,7 @@ class Selector:
     data: str | None = None  # The paper's name of the data set
     # Parameter -> value, or a list of accepted values.
     params: Mapping[str, Any] = field(default_factory=dict)
-    # Curve -> its value at the place where another curve is read.
+    # Name of a curve -> its value at the place where the measured curve is read.
     at: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None  # The table over which a total is taken
     # The paper's name of a data set -> parameters of the runs on it, as in `params`.
@@ -272,7 +272,7 @@ def legend(*names: str) -> str:
 def selector(*, method: str | Sequence[str] = (), run: str = "", **keys: Any) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`.
 
-    `kbench -m <run>` makes the rows that come first.
+    Rows that `kbench -m <run>` makes are preferred.
     """
     methods = (method,) if isinstance(method, str) else tuple(method)
     return Selector(methods, experiments=experiments_of(run), **_numbers(keys))

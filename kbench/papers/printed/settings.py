@@ -69,9 +69,9 @@ def stated_settings(table: TableLayout, column: str, method: str) -> Stated | No
 
 
 def departures(stated: Stated | None, line: Line) -> list[str]:
-    """Settings of the rows that differ from the paper's, or that it does not state, with reasons.
+    """Settings of the rows that differ from the paper's or that the paper omits, with reasons.
 
-    Parameters that the rows lack do not count, because an older version did not have them.
+    Parameters that the rows lack do not count: the method's version of the rows did not have them.
     """
     if stated is None:
         return []
