@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from kbench.papers.cells.cell_notes import clocks, ended_as, limits, of_seconds
+from kbench.papers.cells.cell_notes import clocks, ended_as, is_timed, limits
 from kbench.papers.cells.readings import mean_of, phases_of
 from kbench.papers.cells.runs import Runs, made_by, preference, preferred_lines, preferred_rows
 from kbench.papers.printed.causes import MAX_RELATIVE
@@ -60,7 +60,7 @@ MAX_LOSS = 1.0
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
-# Comparisons with their settings, the main one first.
+# Comparisons with their settings, the main setting first.
 Compared = Sequence[tuple[Comparison, list[Setting]]]
 # A row of a sheet, and the machine to name in it; None in rows that name no machine.
 MachineRow = tuple[TimingConditions | None, list[str]]
@@ -210,7 +210,7 @@ def _notes(system: System, compared: Compared, runs: Runs) -> list[str]:
     cost = measure("", of=system.cost.column)
     for line in lines:
         notes += clocks(line, cost)
-    if of_seconds(cost):
+    if is_timed(cost):
         notes += runs.days.notes(row for line in lines for row in line.rows)
     ended = [note for line in lines if line.failures for note in limits(line)]
     return notes + list(dict.fromkeys(ended))

@@ -117,7 +117,7 @@ def test_the_bound_is_the_number_that_the_paper_prints(claim):
         assert found.printed is None
         return
     printed = found.printed[0] / (100.0 if claim.case else 1.0)
-    assert claim.holds.takes(printed)
+    assert claim.holds.allows(printed)
     if claim.holds.limit in (0.0, 0.5, 1.0, 3.51) and re.search(COMPARES, claim.says):
         return
     if claim.kind == "ratio" and claim.case is None:

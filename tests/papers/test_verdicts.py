@@ -232,8 +232,8 @@ def test_a_verdict_depends_on_the_rows_that_it_names(a, b):
 
 
 def test_bounds_are_at_least_or_at_most():
-    assert Bound.of(">= 2").takes(2.0)
-    assert not Bound.of("<= 2").takes(2.1)
+    assert Bound.of(">= 2").allows(2.0)
+    assert not Bound.of("<= 2").allows(2.1)
     assert Bound.of("<= 2").worst([1.0, 3.0]) == 3.0
     with pytest.raises(ValueError, match=">= or <="):
         Bound.of("> 2")

@@ -45,12 +45,12 @@ def clocks(line: Line, measure: Measure) -> tuple[str, ...]:
     if of_wall_seconds(measure.curve):
         left_out = [f"{where}: {disturbance}, which are left out"] if disturbed else []
         return f"{where}: wall seconds", *left_out
-    if not (of_seconds(measure) and disturbed):
+    if not (is_timed(measure) and disturbed):
         return ()
     return (f"{where}: {disturbed} of {len(line.ok)} timings may be too long (other load)",)
 
 
-def of_seconds(measure: Measure) -> bool:
+def is_timed(measure: Measure) -> bool:
     """Whether a measure reads seconds, or multiples of seconds."""
     return any(name.startswith(_TIMED) for name in measure.of)
 

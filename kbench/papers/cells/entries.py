@@ -12,8 +12,8 @@ from kbench.papers.cells.cell_notes import (
     clocks,
     differences,
     ended_as,
+    is_timed,
     limits,
-    of_seconds,
     share_of_rows,
 )
 from kbench.papers.cells.readings import least_seconds
@@ -248,7 +248,7 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         bound = least_seconds(line) if measure.trains else None
         return replace(entry, status=ended_as(line), lower_bound=bound, notes=limits(line, bound))
     time_notes = limits(line) if ended else clocks(line, measure)
-    if of_seconds(measure):
+    if is_timed(measure):
         time_notes += runs.days.notes(line.rows)
     if mean is None:
         # A cell that the paper does not print stays empty: the method may lack the quantity.
@@ -340,7 +340,7 @@ def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Ent
         return replace(result, status=status, notes=below.notes if status else ())
     # This table shows the notes of a denominator from another table only here.
     notes = below.notes if colon else ()
-    if of_seconds(numerator.measure) and days_of(above.rows) != days_of(below.rows):
+    if is_timed(numerator.measure) and days_of(above.rows) != days_of(below.rows):
         notes += runs.days.notes(result.rows)
     return replace(result, value=above.value / below.value, notes=notes)
 

@@ -46,12 +46,12 @@ class Bound:
             raise ValueError(f"a bound begins with >= or <=, not {sign!r}")
         return cls(sign == ">=", float(limit))
 
-    def takes(self, figure: float) -> bool:
+    def allows(self, figure: float) -> bool:
         return figure >= self.limit if self.lower else figure <= self.limit
 
     def kept_by(self, figures: Interval) -> bool | None:
         """Whether an interval keeps the bound; None if only a part of the interval does."""
-        answers = {self.takes(end) for end in figures}
+        answers = {self.allows(end) for end in figures}
         return answers.pop() if len(answers) == 1 else None
 
     def worst(self, figures: Sequence[float]) -> float:

@@ -81,7 +81,7 @@ def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str,
         entries = {label: line_styles()[label] for label in labels}
     charts = tuple(drawer(figure, panel, _title(panel, shown)) for panel in shown)
     timed = [panel for panel in shown if panel.depends_on_machine]
-    remarks = _remarks_of_panels(
+    remarks = _merged_remarks(
         timed, lambda panel: [f"measured on {describe_machine(panel.machine, environments)}"]
     )
     remarks += _remarks(figure, panels)
@@ -91,7 +91,7 @@ def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str,
     return Drawing(figure, charts, tuple(entries.items()), tuple(remarks), tuple(environment_names))
 
 
-def _remarks_of_panels(
+def _merged_remarks(
     panels: Sequence[Drawn], remarks: Callable[[Drawn], Iterable[str]]
 ) -> list[str]:
     """Remarks without duplicates; titles of panels precede a remark that is not on all panels."""
@@ -117,7 +117,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> list[str]:
     if with_few_rows:
         place = f" of {'; '.join(with_few_rows)}" if panels or absent else ""
         remarks.append(f'too few rows{place}: run "kbench -m {figure.run}"')
-    remarks += _remarks_of_panels(panels, lambda panel: _of_panel(figure, panel))
+    remarks += _merged_remarks(panels, lambda panel: _panel_remarks(figure, panel))
     levels = {panel.panel.data: figure.levels.get(panel.panel.data) for panel in panels}
     if texts := [f"{level:g} on {data}" for data, level in levels.items() if level is not None]:
         remarks.append(f"grey and dashed: the paper's value, {', '.join(texts)}")
@@ -144,7 +144,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> list[str]:
     return remarks
 
 
-def _of_panel(figure: Figure, panel: Drawn) -> list[str]:
+def _panel_remarks(figure: Figure, panel: Drawn) -> list[str]:
     """Remarks on missing lines, exponents of lines, and the order in which lines join points."""
     lines: defaultdict[str, list[str]] = defaultdict(list)
     for label, why in panel.lacking.items():

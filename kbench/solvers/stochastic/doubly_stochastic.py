@@ -273,6 +273,7 @@ class DoublyStochastic:
         return direction.astype(np.float64)
 
     def _shrink(self, decay: float) -> None:
+        """Multiply the scale by `decay`, and a small scale into the coefficients and memories."""
         self.scale *= decay if abs(decay) > _MIN_DECAY else _MIN_DECAY
         if abs(self.scale) > _SMALLEST_SCALE:
             return

@@ -154,6 +154,7 @@ def train_tree(
     n = len(y)
     nodes, n_vectors = tree_sizes(depth)
     width = rows(np.zeros(1, np.intp)).shape[1]
+    # Range of the first entries of w, p and q. Set by hand.
     A = rng.uniform(-1.0, 1.0, (n_vectors, width)).astype(np.float32)
     probe = rows(rng.permutation(n)[:_MEAN_ROWS])
     step = _pegasos(A, penalties, nodes) if schedule == "pegasos" else _adam(A, rate, max_iter)
