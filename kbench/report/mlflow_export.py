@@ -84,7 +84,8 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
             [Param(key, text) for key, text in _parameters(row).items()],
             [RunTag(key, text) for key, text in tags.items()],
         )
-        seconds = sum(values.get(column, 0.0) for column in ("load_s", "warmup_s", "fit_wall_s"))
+        # A run that ended early lacks some of these.
+        seconds = sum(values.get(column) or 0.0 for column in ("load_s", "warmup_s", "fit_wall_s"))
         status = RunStatus.FINISHED if row["status"] == "ok" else RunStatus.FAILED
         client.set_terminated(
             run.info.run_id, RunStatus.to_string(status), begin_ms + round(1000 * seconds)

@@ -24,7 +24,13 @@ ROW = EMPTY | {
     "fit_wall_s": 1.5,
     "started_at": datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC),
 }
-FAILED = ROW | {"key": "b2", "status": "timeout", "accuracy": None, "message": "stopped"}
+FAILED = ROW | {
+    "key": "b2",
+    "status": "timeout",
+    "accuracy": None,
+    "fit_wall_s": None,
+    "message": "stopped",
+}
 
 
 @pytest.mark.filterwarnings("ignore")

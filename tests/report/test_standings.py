@@ -11,6 +11,7 @@ from report_rows import failed, make_row
 from kbench.errors import ConfigError
 from kbench.report import make_ranking
 from kbench.run.results.folder import ResultsFolder
+from kbench.run.results.stopped import TIMED_OUT
 
 SETS = {"a": (100, 4), "b": (200, 5), "c": (5000, 40)}
 
@@ -97,6 +98,15 @@ def test_what_to_try_is_of_methods_that_ran_on_so_many_rows(folder):
     assert f"To try first: {first}" in text
     assert re.search(r"To predict faster: fast \(.* % behind, .* s per 10,000 rows\)\.", text)
     assert "Failed: never on a (timeout); never on b (timeout); never on c (timeout)." in text
+
+
+def test_of_several_limits_the_longest_is_said(folder):
+    for name in SETS:
+        shape = {"dataset": name, "data_sha256": name, "experiment": "demo,tables"}
+        for seed, limit in enumerate(("3600", "900")):
+            row = failed("slow", "timeout", message=f"{TIMED_OUT}{limit}", seed=seed, **shape)
+            folder.write(row)
+    assert "slow on a (stopped at its limit of 3600 s)" in make_ranking(folder, width=300)
 
 
 def test_a_narrow_window_has_every_number(folder):

@@ -260,8 +260,9 @@ def _failures(names: Sequence[str], lines: Sequence[Mapping[str, Line]]) -> list
     for name, group in itertools.product(names, lines):
         if name in group and not group[name].ok:
             line = group[name]
-            limits = {f"{s:g} s" for row in line.rows if (s := stopped_at(row)) is not None}
-            why = f"stopped at its limit of {max(limits)}" if limits else ", ".join(line.failures)
+            limits = [s for row in line.rows if (s := stopped_at(row)) is not None]
+            longest = f"stopped at its limit of {max(limits, default=0.0):g} s"
+            why = longest if limits else ", ".join(line.failures)
             texts.append(f"{name} on {title(line.problem)} ({why})")
     return [f"Failed: {'; '.join(texts)}."] if texts else []
 
