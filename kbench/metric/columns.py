@@ -7,7 +7,7 @@ category cannot be mended that way, so each column is mapped first:
     clipped    u / sqrt(1 + (u / 3)^2),   u = 1.349 (x - median) / (interquartile range)
     quantile   normal quantile of the rank of x among the training rows, ties at their mean rank
 
-Numbers are clipped as in D. Holzmuller, L. Grinsztajn, I. Steinwart, "Better by default: strong
+The clipped map is that of D. Holzmuller, L. Grinsztajn, I. Steinwart, "Better by default: strong
 pre-tuned MLPs and boosted trees on tabular data", NeurIPS 2024: it is nearly linear in the bulk,
 and bounded. All maps keep the order of the values, and are affine for columns of two values.
 """
@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 # Knots of a quantile map: 500 resolve the bulk to 1 / 500 of the rows. Set by hand.
 _KNOTS = 500
-# Clipped values tend to plus and minus this many deviations; 3 as in the source.
+# Clipped values tend to plus and minus this many deviations; 3 as in that paper.
 _BOUND = 3.0
 # Interquartile range of the standard normal distribution.
 _NORMAL_RANGE = 1.349
@@ -53,7 +53,7 @@ class ColumnMap:
         if name == "clipped":
             low, centre, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
             unit = (high - low) / _NORMAL_RANGE
-            # More than half of the values may be equal.
+            # The interquartile range is 0 if most values are equal: half of the range replaces it.
             unit = np.where(unit > 0.0, unit, 0.5 * (X.max(axis=0) - X.min(axis=0)))
             unit = np.where(unit > 0.0, unit, 1.0)
             return ColumnMap(centre[None], unit[None], codes)
@@ -106,7 +106,7 @@ def code_columns(X: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:
     """Columns of integers with few values, which may stand for categories, and their values."""
     indicators = []
     for column in range(X.shape[1]):
-        # The first values tell most columns of numbers apart.
+        # A few rows exclude most columns of real numbers, so that those are not sorted.
         if (X[:100, column] % 1.0 != 0.0).any():
             continue
         values = np.unique(X[:, column])
@@ -117,6 +117,6 @@ def code_columns(X: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:
 
 
 def has_curved_maps(X: np.ndarray) -> bool:
-    """Whether some column has more than two values, so that the maps differ."""
+    """Whether some column has more than two values, so that not all maps of it are affine."""
     low, high = X.min(axis=0), X.max(axis=0)
     return bool(((low < X) & (high > X)).any())

@@ -74,7 +74,7 @@ def squared_gradients(
     rows: np.ndarray,
     values: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Squared gradients of the outputs at some rows, added; (a, d) float64.
+    """Sum over the outputs of squared gradients at some rows; (a, d) float64.
 
     Parameters and cost are as in `gradient_outer_product`.
     """
@@ -91,7 +91,7 @@ def _gradients(
     rows: np.ndarray,
     values: np.ndarray | None,
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """A slice of the rows, and the gradients of an output there; (b, d) float64."""
+    """For each block of rows and each output: a slice, and gradients there, (b, d) float64."""
     coef = coef.astype(matrix.dtype)
     by_signs = isinstance(matrix.kernel, Laplacian)
     columns = np.ascontiguousarray(Z.T if by_signs else Z[:0].T, matrix.dtype)

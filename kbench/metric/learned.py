@@ -63,7 +63,7 @@ _CLOSE = 1.15
 # A metric of `max_rows` rows is preferred if its held-out error is at most this multiple of the
 # error of the search's metric: the latter was chosen by the same held-out rows, which makes its
 # error too low. Set by hand.
-_SAME = 1.05
+_ALLOWANCE = 1.05
 # Rows on which the maps of columns are compared, in the order of `columns`; and the fraction of the
 # held-out error that a map must gain over the best one before it. Set by hand.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
@@ -108,12 +108,12 @@ class LearnedMetric(MapsRows):
         keeps `transform` linear. "auto" compares all, with and without indicators of the values of
         integer columns. CSR rows are always standardised.
     n_rounds : int, default=3
-        Most rounds of the search, and as many again of its best metrics, with more rows if there
-        are more; fewer are used where the held-out error is lower, and none of the latter follows
-        one that gained less than a per cent of it.
+        Maximum number of rounds of the search, and again of its best metrics, which go on with more
+        rows if there are more. The round with the lowest held-out error counts. Rounds of the
+        latter end after one that lowers this error by less than a per cent.
     ridge : float or "auto", default="auto"
     rank : int or None, default=None
-        Most columns of the map, for the largest eigenvalues of M; None keeps every direction.
+        Maximum number of columns of the map, those of the largest eigenvalues of M; None keeps all.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" uses scikit-learn's `type_of_target` of y: integers are classes.
     max_rows : int, default=4000
@@ -180,7 +180,7 @@ class LearnedMetric(MapsRows):
     3
     """
 
-    # CSR rows of the sample are dense (`kbench.validated`): max_rows and those held out.
+    # `fit` makes dense copies of CSR rows, `max_rows` and the held-out ones (`kbench.validated`).
     dense_rows: ClassVar[tuple[float, int]] = (4.0, 12000)
 
     _parameter_constraints: ClassVar[dict] = {
@@ -235,7 +235,7 @@ class LearnedMetric(MapsRows):
         targets = ScaledTargets.of(y, is_classification)
         distinct = without_copies(X, y)
         rows = np.arange(X.shape[0]) if distinct is None else distinct[0]
-        held_out, training = (rows[part] for part in self._rows(len(rows), rng))
+        held_out, training = (rows[indices] for indices in self._split(len(rows), rng))
         sample = X[training[:_MAPPED_ROWS]]
         self.scores_: list[dict[str, Any]] = []
         ridges = _RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
@@ -247,7 +247,7 @@ class LearnedMetric(MapsRows):
             n_held_out: int,
             laplacian_features: np.ndarray | None = None,
         ) -> RidgeProblem:
-            """Rows behind a map of the columns."""
+            """The ridge problem of the first rows, after a map of the columns and scaling."""
             scaler = Standardised(_columns(sample, name, indicators), sample)
             rows, held = training[:n_rows], held_out[:n_held_out]
             return RidgeProblem(
@@ -298,14 +298,14 @@ class LearnedMetric(MapsRows):
             data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.laplacian_features)
         chosen, *_ = self._continue_rounds(finalists, data, search, trace, ridges)
         if has_more and chosen.width > 1.0:
-            # Few rows made the kernel wide.
+            # A width that suited few rows may be too wide for more.
             other = search.narrower(data, chosen, ridges)
             self._note(other, self.scaling_, trace)
             if other.error < chosen.error:
                 chosen = other
         few = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
-        if few and not data.beyond_luck(chosen.held_values(data)):
-            # Nothing was learned: the smoothest function has the lowest error on new rows.
+        if few and not data.beats_constant(chosen.held_values(data)):
+            # Nothing was learned, so the smoothest function, of the largest ridge, is safest.
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
         self._set(chosen, data)
         return self
@@ -322,9 +322,9 @@ class LearnedMetric(MapsRows):
 
         The finalists take turns: one more round of all, then of the best two, then of the best one.
         The metric of the search is left out if a later one has a lower error or, with more rows
-        than the search had, one up to `_SAME` times as high.
+        than the search had, one up to `_ALLOWANCE` times as high.
         """
-        allowance = _SAME if len(data.X) > finalists[0].n_rows else 1.0
+        allowance = _ALLOWANCE if len(data.X) > finalists[0].n_rows else 1.0
         rounds = [
             search.metrics(
                 data,
@@ -391,7 +391,7 @@ class LearnedMetric(MapsRows):
 
         def error(name: str, indicators: bool) -> float:
             data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
-            # The best column maps are about the same for both kernels of order 1/2.
+            # Of many features only Matern 1/2 compares maps: the Laplacian kernel prefers the same.
             has_many_features = data.X.shape[1] > MAX_L1 and len(kernels) > 1
             quick = dict.fromkeys(kernels[:1] if has_many_features else kernels, ("diagonal",))
             label = name + ("+indicators" if indicators else "")
@@ -431,19 +431,19 @@ class LearnedMetric(MapsRows):
             takes_full = 1 < self.n_features_in_ <= _MAX_FULL and kernel != "laplacian"
             warped = ("warped",) if self.scaling == "auto" and takes_maps else ()
             return (("full", "diagonal") if takes_full else ("diagonal",)) + warped
-        is_mixed = kernel == "laplacian" and self.structure == "full"
-        return ("diagonal",) if is_mixed else (self.structure,)
+        must_be_diagonal = kernel == "laplacian" and self.structure == "full"
+        return ("diagonal",) if must_be_diagonal else (self.structure,)
 
     def _structure_named(self, name: str) -> Any:
         return np.asarray(self.structure) if name == "blocks" else name
 
-    def _rows(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    def _split(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """(held-out rows, training rows) in random order."""
         order = rng.permutation(n)
         n_held_out = min(max(1, round(self.validation_fraction * n)), _MAX_HELD_OUT)
         if n - n_held_out < 1:
             raise ValueError(
-                f"n_samples={n} leaves no row to learn from; at least 2 distinct ones are needed"
+                f"n_samples={n} leaves no row to learn from; at least 2 distinct rows are needed"
             )
         return order[:n_held_out], order[n_held_out:]
 
@@ -464,7 +464,7 @@ class LearnedMetric(MapsRows):
             squares[self._columns] = root[self._columns] ** 2
             root, deviation = root[self._columns], deviation[self._columns]
         else:
-            # Cutting directions off in every round would lose those that grow slowly.
+            # `rank` counts only here: a cut in every round would lose directions that grow slowly.
             self._columns = None
             root, deviation = root[:, : self.rank], deviation[:, None]
             squares = (root**2).sum(axis=1)

@@ -24,14 +24,15 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 # Held-out fraction of a cluster, and the fraction by which its mean squared error must fall: 2 % is
 # about the sampling error of the difference on 1,000 rows. Set by hand.
 _HELD_OUT, _GAIN = 0.2, 0.02
-# Rows at which gradients are taken. Set by hand.
+# Rows at which gradients are taken: more take proportionally longer, and are less noisy. Set by
+# hand.
 _GRADIENT_ROWS = 1500
 
 
 def local_root(
     kernel: Any, name: str, Z: np.ndarray, Y: np.ndarray, ridge: float, diagonal: bool, seed: int
 ) -> tuple[np.ndarray, Any] | None:
-    """A further map of the rows of a cluster and the kernel of mapped rows, if held-out rows gain.
+    """A further map of a cluster's rows and the kernel of mapped rows, if held-out errors fall.
 
     kernel : Kernel of the rows Z, not bound to them
     name : its name, as `make_kernel` takes it
@@ -50,7 +51,7 @@ def local_root(
     if not len(held_out) or not len(training):
         return None
 
-    def solved(kernel: Any, Z: np.ndarray) -> tuple[float, KernelMatrix, np.ndarray]:
+    def fitted(kernel: Any, Z: np.ndarray) -> tuple[float, KernelMatrix, np.ndarray]:
         matrix = KernelMatrix(kernel, Z[training], np.float32)
         factor = shifted_cholesky(matrix, ridge)
         coef = scipy.linalg.cho_solve(factor, Y[training].astype(np.float32), check_finite=False)
@@ -58,7 +59,7 @@ def local_root(
         predictions = expand(matrix.kernel, held, matrix.points(slice(None)), coef, np.float32)
         return float(np.mean((predictions - Y[held_out]) ** 2)), matrix, coef
 
-    before, matrix, coef = solved(kernel, Z)
+    before, matrix, coef = fitted(kernel, Z)
     rows = rng.permutation(len(training))[:_GRADIENT_ROWS]
     metric = gradient_outer_product(matrix, Z[training], coef, rows, diagonal=diagonal)
     total = float(metric.sum() if diagonal else np.trace(metric))
@@ -69,5 +70,5 @@ def local_root(
     # The width keeps its ratio to the median distance.
     gamma_ratio = gamma_of_width(name, mapped, 1.0, rng) / gamma_of_width(name, Z, 1.0, rng)
     rescaled = replace(kernel, gamma=kernel.gamma * gamma_ratio)
-    after, _, _ = solved(rescaled, mapped)
+    after, _, _ = fitted(rescaled, mapped)
     return (root, rescaled) if after < (1.0 - _GAIN) * before else None

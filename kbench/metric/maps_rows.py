@@ -1,4 +1,4 @@
-"""A given metric: its linear map of rows, its widths and its size."""
+"""The base of `LearnedMetric`: maps rows by a fitted metric, and gives its widths and its size."""
 
 from typing import Any
 
@@ -20,9 +20,10 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     Attributes
     ----------
     kernel_, structure_, scaling_, gamma_, column_map_, mean_ : see `LearnedMetric`
-    _columns : The features of a diagonal metric that count; None if the metric mixes features
+    _columns : (r,) ints, or None if the metric mixes features
+        Features to which a diagonal metric gives a positive weight, the largest weight first.
     _weights : (r,) for a diagonal metric, or (d, r)
-        Factors of (mapped) rows less `mean_`.
+        Multiplies the rows that `column_map_` has mapped, less `mean_`.
     """
 
     kernel_: str
@@ -49,9 +50,10 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return matmul(self.components_, self.components_.T)
 
     def widths(self) -> np.ndarray:
-        """A diagonal metric as `gamma`, an array of widths, of an estimator on untransformed rows.
+        """A diagonal metric as kernel widths of features, for an estimator on untransformed rows.
 
-        With `kernel=kernel_`, that estimator has the kernel of `gamma_` on transformed rows.
+        With these as `gamma` and `kernel=kernel_`, the estimator has the kernel values that
+        `gamma_` gives on transformed rows.
 
         Returns
         -------
@@ -73,7 +75,7 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if self.scaling_ != "standard" or self.structure_ == "warped":
             raise ValueError(
                 f"widths: scaling_ is {self.scaling_!r} and structure_ {self.structure_!r}, so "
-                "that columns are mapped first; scaling='standard', structure='diagonal' keep them"
+                "that columns are mapped first; scaling='standard', structure='diagonal' map none"
             )
         power = KERNELS[self.kernel_].gamma_power
         widths = np.zeros(len(self.mean_))

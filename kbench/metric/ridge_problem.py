@@ -38,7 +38,7 @@ _STANDARD_ERRORS, MIN_HELD_OUT = {False: 1.5, True: 2.0}, 30
 # targets are then mostly noise. Each costs a factorisation. Set by hand.
 LARGER_RIDGES = (10.0, 100.0)
 
-# What maps standardised rows into a metric: (d,) weights, a (d, r) map, or a map of each column.
+# A map of standardised rows into a metric: (d,) weights, a (d, r) map, or a map of each column.
 Root: TypeAlias = np.ndarray | ColumnMap
 
 
@@ -75,7 +75,7 @@ class Standardised:
         self.deviation = np.where(constant, np.inf, np.sqrt(variance))
 
     def warped(self, warp: ColumnMap, X: np.ndarray) -> "Standardised":
-        """This one followed by a map of standardised rows, of which X are those for training."""
+        """This scaler followed by `warp`, a map of standardised rows; X : (n, p) for training."""
         Z, other = warp(X), copy.copy(self)
         other.columns = replace(self.columns, warp=(self.mean, self.deviation, warp))
         other.mean, deviation = Z.mean(axis=0), Z.std(axis=0)
@@ -95,8 +95,8 @@ class RidgeProblem:
     scaler: Standardised
     X: np.ndarray  # (n, d)
     Y: np.ndarray  # (n, m)
-    held_rows: np.ndarray
-    held_targets: np.ndarray
+    held_rows: np.ndarray  # (v, d)
+    held_targets: np.ndarray  # (v, m)
     targets: "ScaledTargets"
     laplacian_features: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
@@ -117,8 +117,8 @@ class RidgeProblem:
         beyond: bool = True,
         rows: np.ndarray | None = None,
     ) -> tuple[float, float, np.ndarray, np.ndarray | None]:
-        """Lowest held-out error, its ridge, coefficients (n, m), and the kernel values of `rows` if
-        several ridges shared them.
+        """Lowest held-out error, its ridge, coefficients (n, m), and the kernel values (a, n) of
+        the indices `rows` : (a,) if they were computed for several ridges, else None.
 
         beyond : Whether to try `LARGER_RIDGES` if the largest of several ridges is the best one.
         """
@@ -138,7 +138,7 @@ class RidgeProblem:
         return *best, None if values is None or rows is None else values[rows]
 
     def held_values(self, root: Root, kernel: str, gamma: float, ridge: float) -> np.ndarray:
-        """A model's values at the held-out rows. O(n^3 / 3), as a model of the search."""
+        """A model's values at the held-out rows; (v, m). It is solved again, O(n^3 / 3)."""
         Z = apply_root(self.X, root).astype(np.float32)
         matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)
         prepared_held = matrix.kernel.prepare(
@@ -149,9 +149,9 @@ class RidgeProblem:
         )
         return expand(matrix.kernel, prepared_held, matrix.points(slice(None)), coef, np.float32)
 
-    def beyond_luck(self, predictions: np.ndarray) -> bool:
-        """Whether predictions at the held-out rows have lower losses than the mean training target,
-        or the most frequent class, by more than noise."""
+    def beats_constant(self, predictions: np.ndarray) -> bool:
+        """Whether predictions (v, m) at the held-out rows have lower losses than the mean training
+        target, or the most frequent class, by `_STANDARD_ERRORS`."""
         constant = np.repeat(self.Y.mean(axis=0)[None], len(predictions), axis=0)
         of_model = self.targets.losses(predictions, self.held_targets)
         of_constant = self.targets.losses(constant, self.held_targets)
@@ -222,8 +222,8 @@ class ScaledTargets:
 
 
 def exceeds(larger: np.ndarray, smaller: np.ndarray, standard_errors: float) -> bool:
-    """Whether the mean of losses `larger` is above the mean of losses `smaller` : (v,) of the same
-    rows, by more than this number of standard errors of their differences."""
+    """Whether the mean of the losses `larger` : (v,) exceeds that of `smaller`, for the same rows,
+    by more than this number of standard errors of their mean difference."""
     gains = larger - smaller
     return bool(gains.mean() > standard_errors * gains.std() / np.sqrt(len(gains)))
 

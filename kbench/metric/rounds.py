@@ -9,13 +9,13 @@ import numpy as np
 from kbench.intrinsics.products import matmul
 from kbench.metric.gradients import gradient_outer_product, squared_gradients
 from kbench.metric.ridge_problem import LARGER_RIDGES, RidgeProblem, Root, exceeds, weighed
-from kbench.metric.warp import steeper
+from kbench.metric.warp import warp_of_gradients
 
 # Factor by which a width is changed while that lowers the held-out error, and how often at most:
 # an octave up to three octaves. Set by hand.
 _WIDTH_STEP, _MAX_WIDTH_STEPS = 2.0, 3
-# Part by which another width must lower the error: of kin40k, 1,500 rows rank the widths of two of
-# five seeds by 3 %, and the narrower one errs by .042 with all rows, the wider one by .066
+# Fraction by which another width must lower the error: on 1,500 rows of kin40k the errors of two
+# widths differ by 3 % (two of five seeds); with all rows they are .042 (the narrower one) and .066
 # (`scripts/bench_metric.py sets`).
 WIDTH_GAIN = 0.05
 # Rounds end when the held-out error is at least this multiple of the lowest one: in the search,
@@ -52,25 +52,25 @@ class MetricCandidate:
 
 
 def preferred(ranked: Sequence[MetricCandidate], data: RidgeProblem) -> Sequence[MetricCandidate]:
-    """Candidates in the same order, without those that differ along the columns unless the best one
-    has lower squares than the best other by a standard error (the rule of L. Breiman et al.,
-    "Classification and Regression Trees", 1984).
+    """The ranked candidates, without the warped ones if the best of all is warped and its squared
+    error is not lower than that of the best other one by a standard error (the rule of L. Breiman
+    et al., "Classification and Regression Trees", 1984).
 
-    Squares tell models of classes apart that differ in few wrong rows.
+    Squared errors serve for classes, too: they distinguish models of nearly equal error rates.
     """
     plain = [candidate for candidate in ranked if candidate.structure != "warped"]
     if not plain or plain[0] is ranked[0]:
         return ranked
     of_plain, of_warped = (
-        ((each.held_values(data) - data.held_targets) ** 2).mean(axis=1)
-        for each in (plain[0], ranked[0])
+        ((candidate.held_values(data) - data.held_targets) ** 2).mean(axis=1)
+        for candidate in (plain[0], ranked[0])
     )
     return ranked if exceeds(of_plain, of_warped, 1.0) else plain
 
 
 @dataclass
-class _Running:
-    """A structure whose rounds go on."""
+class _ActiveStructure:
+    """A structure whose rounds go on: its current metric and its lowest error so far."""
 
     structure: Any
     root: Root
@@ -124,10 +124,11 @@ class Rounds:
         data : RidgeProblem
         kernel : str
         structures : sequence of "full", "diagonal", "warped" or (d,) ints
-            Numbers of groups of features, between which M is zero.
+            Group labels of the features; M is zero between features of different groups.
         ridges : sequence of float
-            `RidgeProblem.solve` adds `LARGER_RIDGES` if the largest is the best. With `start`, its
-            ridge and the next smaller one, and so on while the smaller one is the best.
+            `RidgeProblem.solve` adds `LARGER_RIDGES` if the largest is the best. With `start`, only
+            its ridge and, with more rows than it had, the next smaller one are compared; later
+            rounds try a still smaller one as long as the smaller of the two was the best.
         width : float
             Width of the kernel, as in `MetricCandidate`.
         n_rounds : int, optional
@@ -139,7 +140,7 @@ class Rounds:
         n, d = data.X.shape
         n_rounds = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         root = np.full(d, d**-0.5) if start is None else start.root
-        before = 0 if start is None else start.n_round
+        rounds_before = 0 if start is None else start.n_round
         if start is None and kernel == "laplacian" and data.laplacian_features is not None:
             root = np.zeros(d)
             root[data.laplacian_features] = len(data.laplacian_features) ** -0.5
@@ -147,50 +148,54 @@ class Rounds:
         all_ridges = (*ridges, *LARGER_RIDGES)
 
         def smaller(ridge: float) -> tuple[float, ...]:
-            """The next smaller ridge and this one: more rows want smaller ones."""
+            """The next smaller ridge and this one: with more rows the best ridge is smaller."""
             place = all_ridges.index(ridge)
             return all_ridges[max(place - 1, 0) : place + 1]
 
-        first = ridges
+        first_ridges = ridges
         if start is not None:
-            first = smaller(start.ridge) if n > start.n_rows else (start.ridge,)
-        running = [_Running(structure, root, first) for structure in structures]
+            first_ridges = smaller(start.ridge) if n > start.n_rows else (start.ridge,)
+        active = [_ActiveStructure(structure, root, first_ridges) for structure in structures]
         for n_round in range(n_rounds + 1):
             shared = None
-            for each in running:
+            for current in active:
                 if shared is None or n_round > 0:
-                    Z, matrix, gamma = data.matrix(each.root, kernel, width, self.rng)
+                    Z, matrix, gamma = data.matrix(current.root, kernel, width, self.rng)
                     shared = data.solve(
-                        each.root, matrix, each.ridges, beyond=start is None, rows=gradient_rows
+                        current.root,
+                        matrix,
+                        current.ridges,
+                        beyond=start is None,
+                        rows=gradient_rows,
                     )
                 error, ridge, coef, values = shared
-                number = before + n_round
+                number = rounds_before + n_round
                 yield MetricCandidate(
-                    error, number, kernel, each.name, ridge, gamma, width, each.root, n
+                    error, number, kernel, current.name, ridge, gamma, width, current.root, n
                 )
-                each.goes_on = n_round < n_rounds and error < max_rise * each.lowest
-                each.lowest = min(each.lowest, error)
-                if not each.goes_on:
+                current.goes_on = n_round < n_rounds and error < max_rise * current.lowest
+                current.lowest = min(current.lowest, error)
+                if not current.goes_on:
                     continue
                 if start is not None:
-                    each.ridges = smaller(ridge) if ridge < each.ridges[-1] else (ridge,)
+                    current.ridges = smaller(ridge) if ridge < current.ridges[-1] else (ridge,)
                 elif len(ridges) > 1:
                     # The best ridges of two successive rounds are seldom far from each other.
                     place = all_ridges.index(ridge)
-                    each.ridges = all_ridges[max(place - 1, 0) : place + 2]
-                following = self._next_root(each, data.X, matrix, Z, coef, gradient_rows, values)
-                if following is None:
+                    current.ridges = all_ridges[max(place - 1, 0) : place + 2]
+                new_root = self._next_root(current, data.X, matrix, Z, coef, gradient_rows, values)
+                if new_root is None:
                     # A constant function has no gradients: there is nothing to learn.
-                    each.goes_on = False
+                    current.goes_on = False
                 else:
-                    each.root = following
-            lowest = min((each.lowest for each in running), default=np.inf)
+                    current.root = new_root
+            lowest = min((structure.lowest for structure in active), default=np.inf)
             limit = np.inf if n_round == 0 else _CLOSE * lowest
-            running = [each for each in running if each.goes_on and each.lowest <= limit]
+            active = [each for each in active if each.goes_on and each.lowest <= limit]
 
     @staticmethod
     def _next_root(
-        each: "_Running",
+        current: "_ActiveStructure",
         X: np.ndarray,
         matrix: Any,
         Z: np.ndarray,
@@ -198,12 +203,12 @@ class Rounds:
         rows: np.ndarray,
         values: np.ndarray | None,
     ) -> Root | None:
-        """The root of the metric of gradients at some rows, of trace 1; None if they vanish."""
-        root, diagonal = each.root, each.name == "diagonal"
-        if each.name == "warped":
+        """Root of the average gradient outer product, scaled to trace 1; None if that vanishes."""
+        root, diagonal = current.root, current.name == "diagonal"
+        if current.name == "warped":
             squares = np.zeros((len(rows), X.shape[1]))
             squares[:, weighed(root)] = squared_gradients(matrix, Z, coef, rows, values)
-            return steeper(X[rows], root, squares)
+            return warp_of_gradients(X[rows], root, squares)
         assert isinstance(root, np.ndarray)
         G = gradient_outer_product(matrix, Z, coef, rows, values=values, diagonal=diagonal)
         # Gradients with respect to z = root' x become those with respect to x.
@@ -215,7 +220,7 @@ class Rounds:
         else:
             metric = matmul(matmul(root, G), root.T)
         if not diagonal:
-            metric = _blocks(metric, each.structure)
+            metric = _blocks(metric, current.structure)
         total = float(metric.sum() if diagonal else np.trace(metric))
         if not np.isfinite(total) or total <= 0.0:
             return None
@@ -224,7 +229,7 @@ class Rounds:
     def narrower(
         self, data: RidgeProblem, best: MetricCandidate, ridges: Sequence[float]
     ) -> MetricCandidate:
-        """A metric whose kernel is narrower, with the same or the next larger ridge."""
+        """The metric `best` with a narrower kernel, and the same or the next larger ridge."""
         all_ridges = (*ridges, *LARGER_RIDGES)
         place, width = all_ridges.index(best.ridge), best.width / _WIDTH_STEP
         _, matrix, gamma = data.matrix(best.root, best.kernel, width, self.rng)
@@ -235,7 +240,7 @@ class Rounds:
     def widths(
         self, data: RidgeProblem, best: MetricCandidate, ridges: Sequence[float]
     ) -> Iterator[MetricCandidate]:
-        """The best metric with narrower kernels, or wider ones, as long as that helps."""
+        """The best metric with narrower kernels, or else wider ones, while the error falls."""
         for step in (1.0 / _WIDTH_STEP, _WIDTH_STEP):
             lowest, width = best.error, best.width
             for _ in range(_MAX_WIDTH_STEPS):
@@ -258,8 +263,8 @@ def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:
 
 
 def square_root(metric: np.ndarray) -> np.ndarray:
-    """(d, r) with root root' = M, columns by falling length, without eigenvalues below eps of the
-    largest."""
+    """(d, r) with root root' = M, columns by falling length, without eigenvalues below eps times
+    the largest."""
     eigenvalues, vectors = np.linalg.eigh(metric)
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
     significant = eigenvalues > np.finfo(np.float32).eps * eigenvalues[0]

@@ -1,4 +1,4 @@
-"""A metric that differs along each column: a diagonal one, place by place.
+"""A diagonal metric whose weights also vary along each column.
 
 A diagonal metric weighs column j by the root of the mean squared gradient of f along it. Here the
 mean is taken over the rows near a value x_j = t only,
@@ -24,8 +24,10 @@ from kbench.metric.columns import ColumnMap
 _ROWS_OF_A_KNOT = 8
 
 
-def steeper(X: np.ndarray, before: np.ndarray | ColumnMap, squares: np.ndarray) -> ColumnMap | None:
-    """The maps whose slopes are the local means of gradients; None if all gradients vanish.
+def warp_of_gradients(
+    X: np.ndarray, before: np.ndarray | ColumnMap, squares: np.ndarray
+) -> ColumnMap | None:
+    """Maps whose slopes are local root mean squares of gradients; None if all gradients vanish.
 
     X : (a, d) rows before the map
     before : The map behind which the gradients were taken, or (d,) constant slopes
@@ -47,7 +49,7 @@ def steeper(X: np.ndarray, before: np.ndarray | ColumnMap, squares: np.ndarray) 
 
 
 def _integral(x: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Knots and values of the map of a column x : (a,) with squared gradients there."""
+    """Knots and values of the map of a column x : (a,), with squared gradients (a,) at x."""
     order = np.argsort(x, kind="stable")
     x, squares = x[order], squares[order]
     # Equal values have one slope.
@@ -57,7 +59,7 @@ def _integral(x: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarra
     places = np.concatenate([x[:1], np.add.reduceat(x, starts) / counts, x[-1:]])
     slopes = np.sqrt(np.add.reduceat(squares, starts) / counts)
     slopes = np.concatenate([slopes[:1], slopes, slopes[-1:]])
-    # A mean of equal numbers may round to beyond them.
+    # The mean of equal numbers may round to a larger one; knots must not fall.
     places = np.maximum.accumulate(np.minimum(places, x[-1]))
     rises = 0.5 * (slopes[1:] + slopes[:-1]) * np.diff(places)
     return places, np.concatenate([[0.0], np.cumsum(rises)])
@@ -69,10 +71,10 @@ def _slopes(before: np.ndarray | ColumnMap, X: np.ndarray) -> np.ndarray:
         return np.broadcast_to(before, X.shape)
     slopes = np.empty(X.shape)
     for k, (knots, values) in enumerate(zip(before.knots.T, before.values.T, strict=True)):
-        apart = np.flatnonzero(np.diff(knots) > 0.0)
-        if not len(apart):
+        intervals = np.flatnonzero(np.diff(knots) > 0.0)
+        if not len(intervals):
             slopes[:, k] = 0.0
             continue
-        rises = np.diff(values)[apart] / np.diff(knots)[apart]
-        slopes[:, k] = rises[np.searchsorted(knots[apart[1:]], X[:, k], side="right")]
+        rises = np.diff(values)[intervals] / np.diff(knots)[intervals]
+        slopes[:, k] = rises[np.searchsorted(knots[intervals[1:]], X[:, k], side="right")]
     return slopes

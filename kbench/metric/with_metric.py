@@ -32,7 +32,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
     estimator : estimator
         Any classifier or regressor.
     metric : LearnedMetric or None, default=None
-        None is one with its default parameters.
+        None stands for one with default parameters.
     random_state : int, RandomState or None, default=None
         Seed of the metric if that has none of its own.
 

@@ -19,7 +19,7 @@ from kbench.metric import LearnedMetric, WithMetric
 from kbench.metric.columns import ColumnMap
 from kbench.metric.gradients import gradient_outer_product, squared_gradients
 from kbench.metric.ridge_problem import Standardised
-from kbench.metric.warp import steeper
+from kbench.metric.warp import warp_of_gradients
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
 
@@ -209,13 +209,13 @@ def test_equal_gradients_warp_no_column():
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.normal(size=500), rng.integers(0, 2, 500), np.ones(500)])
     weights = np.array([2.0, 3.0, 5.0])
-    warp = steeper(X, np.ones(3), np.broadcast_to(weights**2, X.shape))
+    warp = warp_of_gradients(X, np.ones(3), np.broadcast_to(weights**2, X.shape))
     expected = weights * (X - X.min(axis=0))
     np.testing.assert_allclose(warp(X), expected / np.sqrt(expected.var(axis=0).sum()), atol=1e-12)
     # Slopes of a map count once more.
-    again = steeper(X, warp, np.ones(X.shape))
+    again = warp_of_gradients(X, warp, np.ones(X.shape))
     np.testing.assert_allclose(again(X), warp(X), atol=1e-12)
-    assert steeper(X, np.ones(3), np.zeros(X.shape)) is None
+    assert warp_of_gradients(X, np.ones(3), np.zeros(X.shape)) is None
 
 
 @pytest.mark.parametrize("scaling", ["standard", "quantile"])
