@@ -19,20 +19,26 @@ import numpy as np
 
 from kbench.intrinsics.products import matmul
 from kbench.solvers.small.steps import (
+    BETA,
     DIAGONAL,
+    EXACT_RESIDUAL,
     INTERCEPT,
+    LOWER,
     N_REPORTED,
     OUT_OF_STEPS,
+    RESIDUAL,
     ROWS,
     STEPS,
+    UPPER,
     VIOLATION,
+    Z,
     descend,
 )
 from kbench.trace import Deadline
 from kbench.width_search import constants
 
 # Guard: curvatures below this are rounding errors of float32 kernel values of about 1.
-_FLAT = 1e-6
+_MIN_CURVATURE = 1e-6
 _LOG2_E = math.log2(math.e)
 _NO_VALUES = np.empty((0, 0), np.float32)
 
@@ -49,9 +55,9 @@ class KernelRows(NamedTuple):
     """Rows of the matrix of a kernel with k(x, x) = 1: stored, or computed when first needed."""
 
     points: np.ndarray  # see `kbench.solvers.small.rows.by_feature`; (0, n) if all are stored
-    factor: float  # of squared distances in exponents to base 2
+    factor: float  # gamma log2(e): k(x, z) = 2^(-factor ||x - z||^2)
     rows: np.ndarray  # (n, n) float32, C-contiguous
-    slot: np.ndarray  # (n,) where in `rows` the row of a point is, -1 if not yet known
+    slot: np.ndarray  # (n,) index in `rows` of the row of each point, -1 if not yet computed
 
 
 def stored(K: np.ndarray) -> KernelRows:
@@ -66,7 +72,7 @@ def on_demand(points: np.ndarray, gamma: float, out: np.ndarray) -> KernelRows:
 
 
 class OutOfTime(Exception):
-    """A deadline passed between two problems, so that not all of them were solved."""
+    """A deadline passed before all problems were solved."""
 
 
 class PathProblem(NamedTuple):
@@ -113,7 +119,7 @@ def along_c(
     climb_steps : Limit on steps for each value on the way to the first C; default `max_steps`
     epsilon : Half the width of the tube for all values of C
     narrower : decreasing values of epsilon
-        The last C is solved for these, too, each started from the solution before.
+        The last C is solved with each of these, too, started from the solution before.
 
     Raises OutOfTime: the deadline has passed before a value of C was solved.
 
@@ -124,8 +130,8 @@ def along_c(
     climb_steps = max_steps if climb_steps is None else climb_steps
     values = np.zeros((8, n))
     # At b = 0 the residual is z; sums over kernel rows start from there.
-    values[0] = values[4] = values[5] = z
-    beta, e = values[3], values[4]
+    values[Z] = values[RESIDUAL] = values[EXACT_RESIDUAL] = z
+    beta, e = values[BETA], values[RESIDUAL]
     state = np.empty((6, n), np.float32)
     state[DIAGONAL] = 1.0
     report = np.zeros(N_REPORTED)
@@ -142,7 +148,7 @@ def along_c(
     for C, width, wanted in stages:
         if deadline is not None and deadline.passed:
             raise OutOfTime
-        at_bound = bool(np.any((beta != 0.0) & ((beta <= values[1]) | (beta >= values[2]))))
+        at_bound = bool(np.any((beta != 0.0) & ((beta <= values[LOWER]) | (beta >= values[UPPER]))))
         if last_c == 0.0 or width < last_width or at_bound or not solved:
             if last_c > 0.0:
                 largest = (np.abs(beta) / unit).max(initial=0.0)
@@ -151,18 +157,18 @@ def along_c(
                     scale = min(max(slope / curvature, 1.0), C / largest)
                     e[:] = z - scale * (z - e)
                     beta *= scale
-            values[1], values[2] = C * unit_lower, C * unit_upper
-            np.clip(beta, values[1], values[2], out=beta)
+            values[LOWER], values[UPPER] = C * unit_lower, C * unit_upper
+            np.clip(beta, values[LOWER], values[UPPER], out=beta)
             climbing = max(tol, constants.CLIMB_TOL), climb_steps
             limit, steps = (tol, max_steps) if wanted else climbing
-            arguments = (*kernel, values, state, width, _FLAT, 0.0, 0.0)
+            arguments = (*kernel, values, state, width, _MIN_CURVATURE, 0.0, 0.0)
             status = _descend(arguments, limit, steps, report, deadline)
             if status == OUT_OF_STEPS:
-                # No further step: only the residual, the violation and the intercept.
+                # A call without steps reports the residual, the violation and the intercept.
                 descend(*arguments, np.inf, 0, False, report)
             solved = bool(report[VIOLATION] <= limit)
         else:
-            values[1], values[2] = C * unit_lower, C * unit_upper
+            values[LOWER], values[UPPER] = C * unit_lower, C * unit_upper
         last_c, last_width = C, width
         if wanted:
             yield PathSolution(beta.copy(), float(report[INTERCEPT]), solved)
@@ -175,7 +181,7 @@ def _descend(
     report: np.ndarray,
     deadline: Deadline | None,
 ) -> int:
-    """`descend`, a step for each row at a time if there is a deadline.
+    """Run `descend`; with a deadline, in slices of n steps, after each of which it may end.
 
     Raises OutOfTime: the deadline passed before the problem was solved.
     """
@@ -193,7 +199,7 @@ def _descend(
 
 
 def in_time(solutions: Iterator[PathSolution]) -> list[PathSolution]:
-    """The first solutions, up to the deadline; OutOfTime if there are none."""
+    """The solutions found before the deadline; raises OutOfTime if there are none."""
     solved: list[PathSolution] = []
     try:
         while (solution := next(solutions, None)) is not None:
@@ -205,11 +211,11 @@ def in_time(solutions: Iterator[PathSolution]) -> list[PathSolution]:
 
 
 def _climb(Cs: Sequence[float]) -> Iterator[tuple[float, bool]]:
-    """Pairs of a value of C, on the way to the first one or wanted, and whether it is wanted."""
-    way = []
+    """Pairs (C, wanted): smaller values on the way to the first C, not wanted, then all `Cs`."""
+    smaller = []
     C = Cs[0] / constants.CLIMB
     while C >= constants.FIRST_C:
-        way.append(C)
+        smaller.append(C)
         C /= constants.CLIMB
-    yield from ((C, False) for C in reversed(way))
+    yield from ((C, False) for C in reversed(smaller))
     yield from ((C, True) for C in Cs)

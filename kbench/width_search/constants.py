@@ -2,11 +2,11 @@
 
 Each line says what the number is (with its unit) and what it trades off. `scripts/ablate_tuned.py`
 measures what each is worth: it halves and doubles one, and compares held-out errors and the number
-of kernel values on data sets that are left out in turn. What is not here is derived: how many rows
-and folds a rung has (from `GRID_VALUES`, `SECOND_VALUES`, `SAMPLE_VALUES`, `LAST_VALUES`), when
-neighbourhoods end (from the sampling error), what a final fit costs (from the stages of the
-search), how long a rung may go on (from the time budget). Block sizes of kernel values, which
-change no result, are in `gram.py`.
+of kernel values on data sets that are left out in turn. A number without a measurement or a paper
+in its comment was set by hand. What is not here is derived: how many rows and folds a rung has
+(from `GRID_VALUES`, `SECOND_VALUES`, `SAMPLE_VALUES`, `LAST_VALUES`), when neighbourhoods end (from
+the sampling error), what a final fit costs (from the stages of the search), how long a rung may go
+on (from the time budget). Block sizes of kernel values, which change no result, are in `gram.py`.
 """
 
 import numpy as np
@@ -20,10 +20,10 @@ import numpy as np
 GRID_VALUES, SECOND_VALUES, SAMPLE_VALUES, LAST_VALUES = 2**21, 2**24, 2**25, 2**27
 FOLDS = (5, 3, 2)
 # Maximum number of validation rows of a pair of samples: with 4,000 the sampling error of an error
-# rate of 10 % is half a per cent.
+# rate of 10 % is half a percentage point.
 VALIDATION_ROWS = 4000
 # Points of each rung after the grid, after which the surface is fitted again; widths of the later
-# rungs of ridge models; models of the last comparison of classifiers.
+# rungs of ridge models; models of the last comparison of classifiers. The time grows with it.
 POINTS = 5
 # Kernel values of the first grid as a multiple of the pilot's, one width on few rows that tells how
 # long the grid takes under a time limit; rows of the pilot of ridge models. A smaller pilot is less
@@ -41,10 +41,11 @@ MAX_NEIGHBOURHOODS, LOCAL_ERRORS = 24, 800
 # Where the surface is minimised after them, as (t, local) of `kbench.width_search.surface`: a model
 # of all rows has their density, but sees more than a neighbourhood; halfway.
 LOCAL_GOAL = (-0.5, 0.5)
-# Octaves of width over which their errors must be alike for samples to replace them.
+# Octaves of width over which errors of neighbourhoods must be alike for samples to replace them.
 FLAT_OCTAVES = 12.0
 
 # ---- The surface: priors of `kbench.width_search.surface` --------------------------------------
+# With larger deviations of shape, changes and offsets the surface follows its points more closely.
 
 # Drifts among which the most likely one is taken, in octaves of width per doubling of the rows.
 DRIFTS = (0.0, 0.2, 0.4, 0.6)
@@ -56,9 +57,10 @@ LENGTHS = (8.8, 11.2)
 SHAPE_DEVIATIONS, MIN_DEVIATION = 1.5, 0.2
 # Deviation of changes of the shape, per doubling of the rows and in neighbourhoods, relative to it.
 CHANGE_DEVIATION = 0.2
-# Deviation of offsets of a whole rung: of each one, per doubling of the rows, of neighbourhoods.
+# Deviation of the offset of all log errors, of its change per doubling of the rows, and of its
+# change in neighbourhoods.
 OFFSET_DEVIATION = 0.5
-# Deviation of a log error beside its sampling error, alone and together with its rung's.
+# Deviations of a log error besides its sampling error: of its own, and of all points of its rung.
 NOISE_DEVIATION = 0.03
 # An expected improvement of the log error below the first number is not worth a model; points whose
 # expected log error is above the best by more than the second one are not tried.
@@ -68,26 +70,27 @@ MIN_IMPROVEMENT, HOPELESS = 3e-4, 0.3
 
 # Octaves of width, in units of the median distance, and of C, in units of the targets' deviation.
 WIDTHS, CS = np.arange(-6.0, 9.0), np.arange(-4.0, 11.0)
-# Spacing of the points among which the answer is chosen, and their largest distance from a point
-# that was tried after the grid: in a corner the surface extrapolates.
+# Spacing in octaves of the points among which the answer is chosen, and their largest distance from
+# a point that was tried after the grid: farther away the surface only extrapolates.
 SPACING, TRUST = 0.25, 0.75
-# Fraction of the sampling error of the log error that an octave of gamma or C may cost: of
+# What an octave of gamma or C costs, as a fraction of the sampling error of the log error: of
 # models whose errors do not differ significantly, the smoother and cheaper one is chosen.
-SMOOTHER = 0.05
-# Log error that an octave of C beyond 2^5 deviations must gain: steps of the final fit grow with C,
-# and one that is stopped is worse for it. Without it kin40k (32,000 rows, seed 0) has C = 54, not
-# 38, and an RMSE of .114, not .092; a9a has C = 128, not 4, at the same error.
-DEAR_C, DEAR = 5.0, 0.012
+OCTAVE_COST = 0.05
+# An octave of C beyond 2^LARGE_C deviations must lower the log error by LARGE_C_COST: steps of the
+# final fit grow with C, and a stopped fit has a larger error. Without it kin40k (32,000 rows, seed
+# 0) has C = 54, not 38, and an RMSE of .114, not .092; a9a has C = 128, not 4, at the same error.
+LARGE_C, LARGE_C_COST = 5.0, 0.012
 # Multiple of the largest coefficient of the nearest model to which a larger C is lowered: models of
 # more rows have other coefficients, and a C beyond them only costs steps.
 BOUND_MARGIN = 2.0
-# Deviation of a log error between models of the same rows, as a fraction of its sampling error.
-COMMON = 0.35
+# Deviation of a log error from those of other models on the same validation rows, as a fraction of
+# its sampling error, most of which these models share.
+PAIRED_DEVIATION = 0.35
 
 # ---- Models of the search ----------------------------------------------------------------------
 
-# Limit on steps of a model for each training row: of the grid and of regressions, and of
-# classifiers. More steps solve more models of large C, and cost as much more.
+# Limit on steps of a model for each training row: of the grid and of regressions, and of later
+# classifiers. More steps solve more models of large C, and take proportionally longer.
 STEPS, STEPS_OF_CLASSES = 10, 25
 # A first C above FIRST_C deviations of the targets is reached by factors of CLIMB from there, at
 # the violation CLIMB_TOL: from zero, a model of C = 2^7 takes ten times as many steps. A regression
@@ -114,9 +117,9 @@ MAX_PAIRS, MIN_GROUP = 600, 14
 # Kernel values, n^2 times the fraction of support vectors, up to which larger models are
 # compared after the search, and their maximum number of training rows. Each takes under a second.
 CHEAP_VALUES, COMPARED_ROWS = 2.0**30, 20_000
-# Factor of C and gamma from one of them to the next.
+# Factor of C and gamma from one of them to the next: nearer to 1 needs more models.
 COMPARED_FACTOR = 0.25
-# Maximum number of rows, of a fifth of all, that validate them.
+# Maximum number of rows that validate them, which are at most a fifth of all.
 MAX_HELD_OUT = 10_000
 # Kernel values above which early DC-SVM is fitted (2^34 take a minute or more); rows of a cluster.
 MAX_VALUES, CLUSTER_ROWS = 2.0**34, 2500
@@ -128,16 +131,17 @@ CALIBRATION_ROWS = 20_000
 # Tubes that are compared, in held-out deviations. 0.6 is optimal for Gaussian noise (Smola, Murata,
 # Scholkopf and Muller, ICANN 1998). Narrower ones have more support vectors.
 TUBES = (1.0, 0.6, 0.2, 0.1)
-# Steps times rows of the final model, at most: 10 to 20 s.
+# Limit on steps times rows of the final model: 10 to 20 s.
 FINAL_WORK = 1e11
 
 # ---- Heavy-tailed targets ----------------------------------------------------------------------
 
-# Interquartile range of normal targets, in deviations; the ratio of deviation and range / this from
-# which on targets are heavy-tailed (normal 1, exponential 1.2, cpusmall 1.9, two per cent at a
-# hundred deviations 14; at 1.5 the errors of cpusmall are one per cent higher), and the ratio from
-# which on held-out errors are; and the largest error that then counts, in robust deviations: with 3
-# the errors on "outliers in y" of `scripts/everyday.py` equal SVR's, with 8 they are twice these.
+# QUARTILES is the interquartile range of normal targets in deviations; a range divided by it is a
+# robust deviation. HEAVY_TAILS is the ratio of both deviations above which targets, and held-out
+# errors, are heavy-tailed (normal 1, exponential 1.2, cpusmall 1.9, two per cent at a hundred
+# deviations 14; at 1.5 the errors of cpusmall are one per cent higher). Then larger errors count as
+# LARGEST_ERROR robust deviations: with 3 the errors on "outliers in y" of `scripts/everyday.py`
+# equal SVR's, with 8 they are twice these.
 QUARTILES, HEAVY_TAILS, LARGEST_ERROR = 1.349, 2.0, 3.0
 # The quantile of absolute errors that tells their robust deviation, and what it is for normal ones:
 # a fifth of the errors may be anything. Medians are small where most targets are one value: on
@@ -149,7 +153,7 @@ ERROR_QUANTILE, NORMAL_QUANTILE = 0.8, 1.2816
 # Rows of the eigendecompositions of two rungs and of the last rung's factorisations, O(rows^3), and
 # disjoint samples of the first two rungs if there are rows for them.
 RIDGE_ROWS, RIDGE_SAMPLES = (600, 1000, 3000), (1, 2)
-# Octaves of ridge that are tried.
+# Octaves of ridge that are tried; all ridges of a width share one eigendecomposition.
 RIDGES = np.arange(-20.0, 5.0, 2.0)
 # Octaves from the best width of the last rung to the next one.
 RIDGE_STEPS = (2.0, -2.0, 1.0, -1.0)
@@ -170,14 +174,14 @@ PRECONDITIONER = 3
 
 # ---- Columns, metrics and budgets --------------------------------------------------------------
 
-# Fraction of the time budget that the search may take.
+# Fraction of the time budget that the search may take; the rest is for the final fit.
 SEARCH_BUDGET = 0.5
 # Ratio of the columns' deviations from which on standardised columns are compared with those
 # given, and the improvement of the first rung's error for which they are kept, as a fraction. The
 # first rung has a thousand rows: on covtype_93k (74,370 rows) standardised columns gained 0 to 1.8
 # per cent there and nothing on all rows, where their models are smoother and took 25 s, not 3.
 SCALES, SCALER_GAIN = 3.0, 0.05
-# Rows on which the Euclidean and the learned metric are compared; least seconds for learning one.
+# Rows on which the Euclidean and the learned metric are compared; seconds left to learn one at all.
 METRIC_ROWS, METRIC_SECONDS = 4000, 12.0
 # Maximum numbers of rows and columns for which a metric is learned by default: that takes two to
 # three times the seconds of the search, at 1,000 rows of 10 columns 3 s instead of 1
@@ -185,15 +189,16 @@ METRIC_ROWS, METRIC_SECONDS = 4000, 12.0
 SMALL_ROWS, SMALL_COLUMNS = 2000, 100
 # With more rows and at most WEIGHTS_COLUMNS columns, weights of the columns are tried on this many
 # rows and as many held-out ones in .1 CPU s, and learned from SMALL_ROWS, beginning with
-# WEIGHTS_SEARCH. Both the trial and the first rung must gain a part of the held-out error: trials
-# gained .2 to .93 where weights lower the error of other rows by more than 5 % (kin40k less), and
-# up to .08 on generated sets, .21 on real ones, where they do not (docs/tuned.md).
+# WEIGHTS_SEARCH. The trial must lower the held-out error by the fraction WEIGHTS_TRIAL, the first
+# rung by WEIGHTS_GAIN: trials gained .2 to .93 where weights lower the error of other rows by more
+# than 5 % (kin40k less), and up to .08 on generated sets, .21 on real ones, where they do not
+# (docs/tuned.md).
 WEIGHTS_ROWS, WEIGHTS_SEARCH, WEIGHTS_COLUMNS = 500, 800, 250
 WEIGHTS_TRIAL, WEIGHTS_GAIN = 0.15, 0.1
 # Least gain of the held-out error, as a fraction, for a metric's (d, d) product at every new row.
 METRIC_GAIN = 0.02
 # Standard errors that a difference of held-out errors must exceed for the more expensive choice: a
-# learned metric, standardised columns, a narrower tube. One row alone makes a difference of one.
+# learned metric, standardised columns, a narrower tube. A difference in one row is one of them.
 STANDARD_ERRORS = 1.5
 # Factor of the steps per row of the search beyond which a model that the search could not solve
 # is expected to be solved; below, rows are held out in case it is not.

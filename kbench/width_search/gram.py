@@ -4,7 +4,7 @@ Dense rows of the Gaussian kernel: squared distances are computed once, by matri
 float32, and exponentiated for each width. The rounding error of a kernel value is about
 1e-7 gamma ||x||^2 with centred x, far below the tolerance 0.1 of the search. With few features, the
 models compute the kernel rows that they need themselves, from differences. For other kernels and
-wide CSR rows, `KernelMatrix` computes the blocks.
+wide CSR rows, `KernelMatrix` computes the values.
 """
 
 import math
@@ -40,7 +40,8 @@ _FEW_FEATURES = 32
 # most this many: 16 MiB of float32. Writing more to new memory costs as much as computing it again.
 # Set by hand.
 _KEPT_DISTANCES = 2**22
-# CSR rows are made dense if they take at most this many entries: 256 MiB of float32. Set by hand.
+# CSR rows are made dense if they take at most this many entries, 256 MiB of float32, and have at
+# most `_DENSE_COLUMNS` columns, because products then take time for each column. Set by hand.
 _DENSE_ENTRIES = 2**26
 _DENSE_COLUMNS = 2**14
 # Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs. Set by hand.
@@ -71,15 +72,15 @@ class PreparedRows:
     Attributes
     ----------
     unit : float
-        Kernel width of a median distance: 1 / median ||x - z||^2, or 1 / median ||x - z||_1 of a
-        kernel of the latter.
+        Kernel width of a median distance: 1 / median ||x - z||^2, or 1 / median ||x - z||_1 for a
+        kernel of this distance.
     """
 
     def __init__(self, X: Any, kernel: str, rng: np.random.Generator) -> None:
         n, d = X.shape
         self.kernel, self._exponent = kernel, 0
-        few = d <= _DENSE_COLUMNS and n * d <= _DENSE_ENTRIES
-        if kernel == "rbf" and (not sp.issparse(X) or few):
+        fits_dense = d <= _DENSE_COLUMNS and n * d <= _DENSE_ENTRIES
+        if kernel == "rbf" and (not sp.issparse(X) or fits_dense):
             X = X.toarray() if sp.issparse(X) else X
             X = X - origin_of(X)
             # Squares of rows of any scale are within float32: X is divided by a power of two.
@@ -150,6 +151,8 @@ class PreparedRows:
 
 
 class _GaussianGram:
+    """Gaussian kernel values of centred dense rows, from squared distances."""
+
     def __init__(self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray) -> None:
         A, a = rows.X[training], rows._norms[training]
         self._rows, self._A = rows, A
@@ -157,9 +160,9 @@ class _GaussianGram:
         self._right = np.column_stack([A, np.ones_like(a), a])
         self._left = _left(rows.X[validation], rows._norms[validation])
         self._distances: np.ndarray | None = None
-        self._kept: np.ndarray | None = None
+        self._to_validation: np.ndarray | None = None
         if len(validation) * len(training) <= _KEPT_DISTANCES:
-            self._kept = matmul(self._left, self._right.T)
+            self._to_validation = matmul(self._left, self._right.T)
 
     def matrix(self, gamma: float) -> np.ndarray:
         n, gamma = len(self._A), self._rows.scaled(gamma)
@@ -186,8 +189,8 @@ class _GaussianGram:
         right, gamma = self._right[columns].T, self._rows.scaled(gamma)
         for start in range(0, len(self._left), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
-            if self._kept is not None:
-                values = self._kept[rows].take(columns, axis=1)
+            if self._to_validation is not None:
+                values = self._to_validation[rows].take(columns, axis=1)
             else:
                 values = matmul(self._left[rows], right)
             for first in range(0, len(values), _CACHED_ROWS):
@@ -209,6 +212,8 @@ def _exponentiate(distances: np.ndarray, gamma: float, out: np.ndarray) -> None:
 
 
 class _KernelGram:
+    """Values of any kernel and of CSR rows, by `KernelMatrix`."""
+
     def __init__(self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray) -> None:
         self._name, self._A, self._B = rows.kernel, rows.X[training], rows.X[validation]
         self._out = rows.scratch(0, len(training))

@@ -24,6 +24,9 @@ from kbench.width_search.surface import Surface
 # Multiplications of an eigendecomposition of m rows, as a multiple of m^3 (G. Golub and C. Van
 # Loan, "Matrix Computations", 4th edition, 2013, section 8.3: 9 m^3 operations).
 _PRODUCTS_OF_EIGENVALUES = 9.0
+# Octaves beyond the widths of a rung up to which the surface may place the best one: farther away
+# it only extrapolates. Set by hand.
+_BEYOND = 0.5
 
 
 def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
@@ -61,8 +64,8 @@ def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.
     m = len(K)
     # A ridge below the rounding of float32 is lost in a factor of float32.
     dtype = np.dtype(np.float64 if alpha < m * np.finfo(np.float32).eps else np.float32)
-    # The triangle that `errors_by_ridge` reads: a float32 matrix is not symmetric to the last bit,
-    # which a small ridge tells apart.
+    # The lower triangle, as in `errors_by_ridge`: a float32 K is not symmetric to the last bit, and
+    # with a small ridge the errors of the two triangles differ.
     G: np.ndarray = np.array(K, dtype, order="F")
     G[np.diag_indices_from(G)] += alpha
     try:
@@ -77,7 +80,7 @@ def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.
 
 
 class RidgeSearch:
-    """The chosen width and ridge.
+    """Searches width and ridge when it is made; the attributes hold the choice.
 
     Attributes
     ----------
@@ -89,7 +92,7 @@ class RidgeSearch:
         n_rows, gamma, alpha and error of every model.
     effective_fraction, mean_value : float
         Effective dimension of the best model of the last rung as a fraction of its rows, and the
-        mean kernel value between them; 1 without that rung.
+        mean kernel value between these rows; 1 if that rung was not measured.
     seconds_per_product : float
         Measured wall seconds of a multiplication in the factorisations of the search, from which
         the cost of later ones is estimated.
@@ -150,13 +153,13 @@ class RidgeSearch:
                 break
             start = self._trace.running_s()
             gamma = self._rows.unit * 2.0**u
-            parts = []
+            squares = []
             for sample in samples:
                 # One at a time: kernel matrices of the same rows share memory.
                 K = self._rows.gram(sample, sample[:0]).matrix(gamma)
-                parts.append(errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES) ** 2)
+                squares.append(errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES) ** 2)
             self.seconds_per_product = (self._trace.running_s() - start) / products
-            self._record(number, m, u, constants.RIDGES, np.vstack(parts))
+            self._record(number, m, u, constants.RIDGES, np.vstack(squares))
         return self._surface()
 
     def _has_time(self, products: float) -> bool:
@@ -171,14 +174,14 @@ class RidgeSearch:
         Each width has the ridge that the surface expects to be its best one.
         """
         sample = self._order[: constants.RIDGE_ROWS[2]]
-        candidates = self._candidates(0.5)
-        following = candidates[surface.mean(_at_goal(candidates)).argmin(), 0]
+        candidates = self._candidates(_BEYOND)
+        next_u = candidates[surface.mean(_at_goal(candidates)).argmin(), 0]
         measured: dict[float, float] = {}
         products = float(len(sample)) ** 3
-        while following is not None and len(measured) < constants.POINTS:
+        while next_u is not None and len(measured) < constants.POINTS:
             if not self._has_time(products):
                 break
-            u, start = float(following), self._trace.running_s()
+            u, start = float(next_u), self._trace.running_s()
             ridges = _all_ridges(np.array([u]))
             v = ridges[surface.mean(_at_goal(ridges)).argmin(), 1]
             K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit * 2.0**u)
@@ -191,7 +194,7 @@ class RidgeSearch:
             if best == u:
                 self.effective_fraction, self.mean_value = fraction, float(K.mean())
             widths = (best + step for step in constants.RIDGE_STEPS)
-            following = next((width for width in widths if width not in measured), None)
+            next_u = next((width for width in widths if width not in measured), None)
         return self._surface()
 
     def _candidates(self, beyond: float) -> np.ndarray:
@@ -213,9 +216,10 @@ class RidgeSearch:
         self.columns["alpha"] += list(2.0**vs)
         self.columns["error"] += list(errors * self._scale**2)
         self._points = np.vstack([self._points, [(u, v, t, 0.0) for v in vs]])
+        # Guard: an error of 0 has no logarithm. No error counts as worse than 1, that of the mean.
         self._log_errors = np.append(self._log_errors, np.log(np.clip(errors, 1e-12, 1.0)))
         self._deviations = np.append(
-            self._deviations, constants.COMMON * np.minimum(deviations, 1.0)
+            self._deviations, constants.PAIRED_DEVIATION * np.minimum(deviations, 1.0)
         )
         self._rungs = np.append(self._rungs, np.full(len(vs), number))
 
@@ -238,18 +242,20 @@ class RidgeSearch:
         last = self._rungs == self._rungs[-1]
         last_points = self._points[last, :2]
         if self._rungs[-1] < 2:
-            near = self._candidates(0.5)
+            near = self._candidates(_BEYOND)
         else:
             near = self._candidates(constants.TRUST)
             best = last_points[self._log_errors[last].argmin()]
             near = near[np.abs(near - best).max(axis=1) <= constants.TRUST]
         mean = surface.mean(_at_goal(near))
-        octave = constants.SMOOTHER * np.median(self._deviations[last]) / constants.COMMON
-        u, v = near[(mean + octave * (near[:, 0] - near[:, 1])).argmin()]
+        octave_cost = (
+            constants.OCTAVE_COST * np.median(self._deviations[last]) / constants.PAIRED_DEVIATION
+        )
+        u, v = near[(mean + octave_cost * (near[:, 0] - near[:, 1])).argmin()]
         self.gamma, self.alpha = float(self._rows.unit * 2.0**u), float(2.0**v)
         nearest = int(np.flatnonzero(last)[np.abs(last_points - (u, v)).sum(axis=1).argmin()])
         self.error = float(self.columns["error"][nearest])
-        self.relative_deviation = float(self._deviations[nearest] / constants.COMMON)
+        self.relative_deviation = float(self._deviations[nearest] / constants.PAIRED_DEVIATION)
 
 
 def _all_ridges(widths: np.ndarray) -> np.ndarray:

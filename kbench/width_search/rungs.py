@@ -30,7 +30,7 @@ class Rung:
 
     kind: str  # "fold", "sample" or, for neighbourhoods, "cell"
     pairs: Pairs
-    n_all: int
+    n_all: int  # number of all training rows of the search
     steps: int  # limit on steps for each training row
     is_cross: bool = False  # whether its points are the neighbours of the minimum
 
@@ -44,7 +44,10 @@ class Rung:
 
     @property
     def place(self) -> tuple[float, float]:
-        """(t, local) of `kbench.width_search.surface`; local rows have half the density of all."""
+        """(t, local) of `kbench.width_search.surface`.
+
+        Around validation rows of a neighbourhood half of the rows train: t = -1.
+        """
         return (-1.0, 1.0) if self.is_local else (math.log2(self.n_rows / self.n_all), 0.0)
 
 
@@ -137,7 +140,7 @@ def run(
     pace = _Pace(deadline, trace)
     pairs = rung.pairs
     if not rung.is_local:
-        pairs = [part for pair in pairs for part in task.divided(rows, *pair)]
+        pairs = [subset for pair in pairs for subset in task.divided(rows, *pair)]
     for number, (training, validation) in enumerate(pairs):
         # Further neighbourhoods are left out once the error of the best point is precise.
         precise = _relative(losses[losses[:, 0].argmin()]) <= constants.LOCAL_ERRORS**-0.5

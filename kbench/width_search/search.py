@@ -18,9 +18,9 @@ models, because they take too long, other neighbourhoods measure the surrounding
 
 If the errors of neighbourhoods do not depend on the parameters, samples take their place.
 
-A deadline may pass at any time: a stage, the models of one width on one pair, is not begun if the
-last one makes it likely to end too late, and ends between two problems if it was. What has been
-measured until then decides (docs/tuned.md).
+A deadline may pass at any time. A stage is the models of one width on one pair: it is not begun if
+the seconds of the last stage make it likely to end too late, and one in progress at the deadline
+ends between two slices of steps. What has been measured until then decides (docs/tuned.md).
 """
 
 import math
@@ -47,7 +47,8 @@ from kbench.width_search.tasks import SearchTargets
 # Rows up to which both halves of all rows fit into the last rung of classes: 16,384.
 FEW_ROWS = math.isqrt(2 * constants.LAST_VALUES)
 # Points of the last neighbourhoods, in octaves of gamma and C from the minimum so far: the minimum,
-# its neighbours, and smaller gamma with larger C, the direction in which errors change least.
+# its neighbours, and smaller gamma with larger C, the direction in which errors change least. Set
+# by hand.
 _CROSS = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (-1, 1)])
 
 
@@ -66,15 +67,15 @@ class WidthSearchResult:
     # Held-out error of the last rung at the point nearest to the answer; nan if the deadline passed
     # before any model was measured.
     error: float = np.nan
-    n_validation: int = 0  # Rows that it was measured on
+    n_validation: int = 0  # Rows that `error` was measured on
     relative_deviation: float = 1.0  # Sampling error of `error` as a fraction of it
-    support_fraction: float = 1.0  # Fraction of training rows that were support vectors there
+    support_fraction: float = 1.0  # Fraction of its training rows that were support vectors
     # Whether the errors of neighbourhoods did not depend on the parameters.
     flat_neighbourhoods: bool = False
-    solved: bool = True  # Whether the model there reached its tolerance within the limit on steps
+    solved: bool = True  # Whether that model reached its tolerance within the limit on steps
     # Whether other neighbourhoods came last in place of the caller's comparison of larger models.
     ends_with_neighbourhoods: bool = False
-    # Ints: a pair of rows of that model, from which it can be fitted again.
+    # Indices of training and validation rows of that model, from which it can be fitted again.
     training: np.ndarray | None = None
     validation: np.ndarray | None = None
     # Wall seconds of that model, divided by the square of its training rows: what larger models are
@@ -102,11 +103,11 @@ class FirstRung:
 
     Attributes
     ----------
-    task : Task
-        It has seen the errors of these rows, which `adapt` takes, and serves their search alone.
+    task : SearchTargets
+        It keeps what `adapt` needs of the errors of these rows, so each first rung has its own.
     error : float
         Lowest error of the grid; infinite if the deadline passed before any was measured.
-    deviation : float. Its sampling error as a fraction of it.
+    deviation : float. Sampling error of `error` as a fraction of it.
     """
 
     def __init__(
@@ -138,10 +139,10 @@ class FirstRung:
         self.error = np.inf if best is None else best.error
         self.deviation = 0.0 if best is None else best.deviation
 
-    def is_lower_than(self, other: "FirstRung", least: float = 0.0) -> bool:
-        """Whether the error is lower by more than its sampling error and this fraction."""
-        noise = constants.STANDARD_ERRORS * constants.COMMON * other.deviation
-        return self.error < (1.0 - max(noise, least)) * other.error
+    def is_lower_than(self, other: "FirstRung", min_gain: float = 0.0) -> bool:
+        """Whether the error is lower by more than sampling error and the fraction `min_gain`."""
+        noise = constants.STANDARD_ERRORS * constants.PAIRED_DEVIATION * other.deviation
+        return self.error < (1.0 - max(noise, min_gain)) * other.error
 
 
 class _Observations:
@@ -161,12 +162,13 @@ class _Observations:
         errors = np.array([m.error for m in measured])
         sampling = np.array([m.deviation for m in measured])
         sampling += constants.UNSOLVED_DEVIATION * ~np.array([m.solved for m in measured])
+        # Half a wrong row, so that an error of 0 has a logarithm.
         floor = 0.5 / np.array([m.n_rows for m in measured])
         self.points = np.vstack([self.points, [(*point, *rung.place) for point in points]])
         self.log_errors = np.append(
             self.log_errors, np.log(np.minimum(errors, self._task.worst) + floor)
         )
-        self.deviations = np.append(self.deviations, constants.COMMON * sampling)
+        self.deviations = np.append(self.deviations, constants.PAIRED_DEVIATION * sampling)
         self.rungs = np.append(self.rungs, np.full(len(points), number))
         self.measured += measured
         self.pairs += [rung.pairs] * len(points)
@@ -230,13 +232,14 @@ def search(
         if number == 0:
             task.adapt(first.error)
         if rung.is_local and plan and _is_flat(kept):
-            # Only samples show how errors depend on the parameters: they come twice, instead.
+            # Only samples show how errors depend on the parameters: in place of neighbourhoods,
+            # each sample gets two rungs of points.
             result.flat_neighbourhoods, goal = True, (0.0, 0.0)
             plan[:] = [other for other in plan if not other.is_local for _ in range(2)]
         best = min((measured for _, measured in kept), key=lambda measured: measured.error)
         is_too_large = len(rows) ** 2 * best.support_fraction > compared_entries
-        ends = not (plan or result.flat_neighbourhoods or rung.is_local)
-        if has_neighbourhoods and ends and is_too_large:
+        is_last_rung = not (plan or result.flat_neighbourhoods or rung.is_local)
+        if has_neighbourhoods and is_last_rung and is_too_large:
             plan.append(neighbourhoods(rows, rng, task.steps, is_cross=True))
             result.ends_with_neighbourhoods = True
         in_surface = (seen.points[:, 3] == 0.0) | (not result.flat_neighbourhoods)
@@ -321,9 +324,11 @@ def _minimum(
     fine = _product(*(np.arange(low[i], high[i] + 1e-9, constants.SPACING) for i in (0, 1)))
     near = fine[np.abs(fine[:, None] - near_points).max(axis=2).min(axis=1) <= trust]
     mean = surface.mean(np.column_stack([near, np.tile(goal, (len(near), 1))]))
-    octave = constants.SMOOTHER * np.median(seen.deviations[near_answer]) / constants.COMMON
-    cost_of_large_c = constants.DEAR * np.maximum(near[:, 1] - constants.DEAR_C, 0.0)
-    return near[(mean + octave * near.sum(axis=1) + cost_of_large_c).argmin()]
+    octave_cost = (
+        constants.OCTAVE_COST * np.median(seen.deviations[near_answer]) / constants.PAIRED_DEVIATION
+    )
+    cost_of_large_c = constants.LARGE_C_COST * np.maximum(near[:, 1] - constants.LARGE_C, 0.0)
+    return near[(mean + octave_cost * near.sum(axis=1) + cost_of_large_c).argmin()]
 
 
 def _plan(

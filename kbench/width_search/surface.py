@@ -6,7 +6,7 @@ the data, else 0. The model is
 
     log error = shape(u - s t, v) + t slope(u, v) + local deviation(u, v) + offset of the rung,
 
-because models get more local with more rows: the best u moves by s for each doubling. The drift
+because models get more local with more rows: the best u grows by s with each doubling. The drift
 s is the most likely one of a few values. The prior mean is the worst error, so that the search does
 not take an unseen corner for a good one.
 """
@@ -31,7 +31,7 @@ class Surface:
 
     Attributes
     ----------
-    drift : float
+    drift : float. Octaves of width per doubling of the rows, the most likely of `DRIFTS`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Surface:
     def propose(
         self,
         candidates: np.ndarray,
-        rung: tuple[float, float],
+        place: tuple[float, float],
         goal: tuple[float, float],
         count: int,
         known: np.ndarray,
@@ -86,8 +86,8 @@ class Surface:
         Parameters
         ----------
         candidates : (q, 2) of (u, v)
-        rung : (t, local) of the next models
-        goal : (t, local). Where the parameters are to be best.
+        place : (t, local) of the models of the next rung
+        goal : (t, local) of the models for which the parameters are to be best
         known : (q,) bool. Candidates that have been tried on the rows of the rung already.
 
         Returns
@@ -99,7 +99,7 @@ class Surface:
         """
         q = len(candidates)
         at_goal = np.column_stack([candidates, np.tile(goal, (q, 1))])
-        of_rung = np.column_stack([candidates, np.tile(rung, (q, 1))])
+        of_rung = np.column_stack([candidates, np.tile(place, (q, 1))])
         mean, covariance = self._moments(np.vstack([at_goal, of_rung]))
         at_rung, mean = int(mean[q:].argmin()), mean[:q]
         best = int(mean.argmin())

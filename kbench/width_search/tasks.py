@@ -28,10 +28,10 @@ class Losses(NamedTuple):
 
 
 class SearchTargets(Protocol):
-    """Targets of all rows."""
+    """Targets of all rows, and the losses of models trained on some of them."""
 
     worst: float  # Error of the best constant
-    scale_of_c: float  # C of the final model for 1 in the search
+    scale_of_c: float  # C of the final model divided by C of the search
     last_values: int  # Kernel values for one width between the training rows of the last rung
     steps: int  # Limit on steps of a model after the first rung for each training row
 
@@ -71,7 +71,7 @@ class SearchTargets(Protocol):
     ) -> Losses:
         """Losses of the validation rows for increasing values of C.
 
-        Fewer values if the deadline passes while the only problem is solved.
+        A single problem returns the values of C solved before the deadline.
 
         Raises OutOfTime: the deadline has passed before any value of C was solved for all problems.
         """
@@ -132,7 +132,7 @@ class Classification:
         if not self._groups:
             self._divide(rows)
         of_training, of_validation = (
-            self._group[self._index[some]] for some in (training, validation)
+            self._group[self._index[subset]] for subset in (training, validation)
         )
         return [
             (training[of_training == g], validation[of_validation == g])
@@ -181,7 +181,7 @@ class Classification:
         """A classifier's loss has no scale."""
 
     def last(self, fraction: float) -> np.ndarray:
-        """The last rows of each class, this fraction of it, at least one of each; sorted."""
+        """Sorted indices of the last rows of each class, this fraction of them and at least one."""
         chosen = []
         for c in range(self._k):
             rows = np.flatnonzero(self._index == c)
@@ -233,7 +233,7 @@ class Classification:
         factor = np.ones(n) if weights is None else self.scale_of_c * weights
         starts = np.searchsorted(self._index[training], np.arange(k + 1))
         spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
-        # As in `SmallDualResult.coef`: a row of class c has one for each earlier and later class.
+        # As in `SmallDualResult.coef`, a row has a coefficient for each other class.
         coef = np.zeros((n, p, k - 1), np.float32)
         intercepts = np.zeros((p, len(self._pairs)))
         solved = np.ones(p, bool)
@@ -296,16 +296,19 @@ class Classification:
         return np.argmax(matmul(won, first) + matmul(1.0 - won, second), axis=-1)
 
 
-def _halved(means: np.ndarray, classes: np.ndarray, parts: int) -> list[np.ndarray]:
-    """`parts` groups of the classes, halved by the first principal axis of their means : (k, d)."""
-    if parts == 1:
+def _halved(means: np.ndarray, classes: np.ndarray, n_groups: int) -> list[np.ndarray]:
+    """`n_groups` groups of classes, halved again and again by the principal axis of their means.
+
+    means : (k, d) of all classes, classes : (q,) class numbers to be divided
+    """
+    if n_groups == 1:
         return [classes]
     centred = means[classes] - means[classes].mean(axis=0)
     axis = np.linalg.svd(centred, full_matrices=False)[2][0]
     ordered = classes[np.argsort(matmul(centred, axis), kind="stable")]
-    first = parts // 2
-    cut = len(classes) * first // parts
-    return _halved(means, ordered[:cut], first) + _halved(means, ordered[cut:], parts - first)
+    first = n_groups // 2
+    cut = len(classes) * first // n_groups
+    return _halved(means, ordered[:cut], first) + _halved(means, ordered[cut:], n_groups - first)
 
 
 def centre_and_scale(y: np.ndarray) -> tuple[float, float, float]:
@@ -327,23 +330,24 @@ class Regression:
     """Targets with mean 0 and deviation 1; the error is the mean squared error.
 
     For heavy-tailed targets (`centre_and_scale`) median and robust deviation replace them, and
-    errors are clipped at `constants.LARGEST_ERROR` robust deviations of the targets; after the
-    first rung, if targets or errors have heavy tails, of its best model's errors. Otherwise few
+    errors are clipped at `constants.LARGEST_ERROR` robust deviations of the targets. After the
+    first rung, if targets or errors have heavy tails, the limit is as many robust deviations of its
+    best model's errors. Otherwise few
     wrong targets decide which model is best, and a tube that is a fraction of the RMSE holds all
     other errors.
 
     Parameters
     ----------
     y : (n,) targets
-    epsilon : See below
+    epsilon : Half the width of the tube of the first rung, in deviations of y
     factor : (n,), optional. Positive factors of C, the weights of the rows, of mean 1.
 
     Attributes
     ----------
-    epsilon : Half the width of the tube, in deviations of y
+    epsilon : Half the width of the current tube, in deviations of y
     z : (n,). The targets with mean 0 and deviation 1.
     mean, scale_of_c : float
-        Mean and deviation of y. The deviation times C and epsilon of the search gives them for y.
+        Mean and deviation of y. C and epsilon of the search, times the deviation, are those for y.
     largest_error : float
         Larger errors of a row are clipped to it, in deviations of y; infinite without heavy tails.
     """
@@ -420,7 +424,7 @@ class Regression:
         deadline: Deadline,
         narrower: Sequence[float] = (),
     ) -> Losses:
-        """As in `SearchTargets`; after all C, the last is solved with each narrower tube, too."""
+        """As in `SearchTargets`; the last C is then solved with each narrower tube, too."""
         factor = np.ones(len(training)) if self._factor is None else self._factor[training]
         problem = regression_problem(stored(gram.matrix(gamma)), self.z[training], factor)
         solutions = in_time(

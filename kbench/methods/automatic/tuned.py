@@ -450,7 +450,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
                 return tubes[1]
             errors += losses[:, 0] / losses[:, 2]
         # Of the logarithm of a ratio of errors on the same rows.
-        noise = constants.STANDARD_ERRORS * constants.COMMON * result.relative_deviation
+        noise = constants.STANDARD_ERRORS * constants.PAIRED_DEVIATION * result.relative_deviation
         best, lowest = tubes[0], errors[0]
         for ratio, error in zip(tubes[1:], errors[1:], strict=True):
             if error > (1.0 - noise) * lowest:
