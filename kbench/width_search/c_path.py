@@ -2,8 +2,8 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    C l <= b <= C u,    1'b = 0,    C = C_1 < C_2 < ...
 
-`kbench.solvers.small.steps` takes the steps. Between two values of C the solution is moved
-along itself: s b minimises the objective over s at s = (z'b - epsilon |b|_1) / b'Kb, and its
+`kbench.solvers.small.steps` takes the steps. Between two values of C the solution b is
+multiplied by s = (z'b - epsilon |b|_1) / b'Kb, which minimises the objective over s b; the new
 residual e = z - s K b follows from the old one without a kernel value. If no b is at a bound,
 a larger C has the same solution.
 

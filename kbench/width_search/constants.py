@@ -176,6 +176,9 @@ PRECONDITIONER = 3
 
 # Fraction of the time budget that the search may take; the rest is for the final fit.
 SEARCH_BUDGET = 0.5
+# Multiple of the expected seconds of a final fit that must be left: a larger one gives up more
+# exact fits that would have ended in time.
+TIME_MARGIN = 2.0
 # Ratio of the columns' deviations from which on standardised columns are compared with those
 # given, and the improvement of the first rung's error for which they are kept, as a fraction. The
 # first rung has a thousand rows: on covtype_93k (74,370 rows) standardised columns gained 0 to 1.8

@@ -21,6 +21,7 @@ class SearchPoint(NamedTuple):
     v: float
 
 
+# Indices of training rows and of validation rows.
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 
 
@@ -64,19 +65,20 @@ class Measured(NamedTuple):
     seconds: float  # of the model of one pair
 
 
-def divided(order: np.ndarray, values: float, steps: int) -> Rung:
-    """The rung of all rows that takes at most `values` kernel values for each width.
+def folds_or_samples(order: np.ndarray, max_values: float, steps: int) -> Rung:
+    """The rung of all rows that takes at most `max_values` kernel values for each width.
 
-    k folds train on n (k - 1) / k rows each, which takes n^2 (k - 1)^2 / k values.
+    k folds train on n (k - 1) / k rows each, which takes n^2 (k - 1)^2 / k values. If even two
+    folds take more, there are two samples, each validated on other rows.
     """
     n = len(order)
     for k in constants.FOLDS:
-        if n**2 * (k - 1) ** 2 / k <= values:
+        if n**2 * (k - 1) ** 2 / k <= max_values:
             folds = np.array_split(np.arange(n), min(k, n))
             # Ranges of the order, not every k-th row: in it, classes of equal size take turns.
             pairs = [(np.delete(order, held_out), order[held_out]) for held_out in folds]
             return Rung("fold", pairs, n, steps)
-    size, pairs = math.isqrt(int(values / 2)), []
+    size, pairs = math.isqrt(int(max_values / 2)), []
     for start in (0, size):
         others = np.concatenate([order[start + size :], order[:start]])
         pairs.append((order[start : start + size], others[: constants.VALIDATION_ROWS]))
@@ -122,7 +124,7 @@ class _Pace:
         return seconds
 
 
-def run(
+def measure(
     rows: PreparedRows,
     task: SearchTargets,
     rung: Rung,
@@ -140,7 +142,7 @@ def run(
     pace = _Pace(deadline, trace)
     pairs = rung.pairs
     if not rung.is_local:
-        pairs = [subset for pair in pairs for subset in task.divided(rows, *pair)]
+        pairs = [subset for pair in pairs for subset in task.subproblems(rows, *pair)]
     for number, (training, validation) in enumerate(pairs):
         # Further neighbourhoods are left out once the error of the best point is precise.
         precise = _relative(losses[losses[:, 0].argmin()]) <= constants.LOCAL_ERRORS**-0.5
@@ -166,7 +168,7 @@ def run(
                 break
             # A deadline may have left out the last values of C.
             which = which[: len(result.losses)]
-            seconds[which] = task.n_divided * pace.ended() / len(which)
+            seconds[which] = task.subproblem_factor * pace.ended() / len(which)
             losses[which] += result.losses
             n_rows[which] += len(validation)
             solved[which] &= result.solved

@@ -37,9 +37,9 @@ from kbench.width_search.rungs import (
     Pairs,
     Rung,
     SearchPoint,
-    divided,
+    folds_or_samples,
+    measure,
     neighbourhoods,
-    run,
 )
 from kbench.width_search.surface import Surface
 from kbench.width_search.tasks import SearchTargets
@@ -125,15 +125,15 @@ class FirstRung:
         n_values = constants.GRID_VALUES
         if (left := deadline.seconds_left()) is not None:
             # The seconds of one width on few rows decide how many rows the grid may have.
-            pilot = divided(order, n_values / constants.PILOT, steps)
+            pilot = folds_or_samples(order, n_values / constants.PILOT, steps)
             middle = [point for point in self.points if point.u == 1.0]
-            run(rows, task, pilot, middle, deadline, trace)
+            measure(rows, task, pilot, middle, deadline, trace)
             seconds = left - (deadline.seconds_left() or 0.0)
             expected = constants.PILOT * seconds * len(self.points) / len(middle)
             affordable = left / max(expected, 1e-9)
             n_values = int(n_values * min(max(affordable, 1.0 / constants.PILOT), 1.0))
-        self.rung = divided(order, n_values, steps)
-        self.outcome = run(rows, task, self.rung, self.points, deadline, trace)
+        self.rung = folds_or_samples(order, n_values, steps)
+        self.outcome = measure(rows, task, self.rung, self.points, deadline, trace)
         models = [measured for measured in self.outcome if measured is not None]
         best = min(models, key=lambda measured: measured.error, default=None)
         self.error = np.inf if best is None else best.error
@@ -220,7 +220,7 @@ def search(
             points = _proposed(surface, seen, rung, goal, near_answer)
             if not points:
                 continue
-            outcome = run(rows, task, rung, points, deadline, trace)
+            outcome = measure(rows, task, rung, points, deadline, trace)
         kept = [(point, m) for point, m in zip(points, outcome, strict=True) if m is not None]
         if not kept:
             break
@@ -337,9 +337,9 @@ def _plan(
     n, order = len(rows), first.order
     if n <= FEW_ROWS:
         budgets = (constants.SECOND_VALUES, task.last_values)
-        return [first.rung, *(divided(order, budget, task.steps) for budget in budgets)]
+        return [first.rung, *(folds_or_samples(order, budget, task.steps) for budget in budgets)]
     local = neighbourhoods(rows, rng, task.steps)
-    return [first.rung, local, local, divided(order, constants.SAMPLE_VALUES, task.steps)]
+    return [first.rung, local, local, folds_or_samples(order, constants.SAMPLE_VALUES, task.steps)]
 
 
 def _is_flat(kept: Sequence[tuple[SearchPoint, Measured]]) -> bool:

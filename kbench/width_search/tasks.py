@@ -44,14 +44,14 @@ class SearchTargets(Protocol):
     def adapt(self, error: float) -> None:
         """Set what depends on the lowest error of the first rung, before the second one."""
 
-    def divided(
+    def subproblems(
         self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Training and validation rows of each smaller problem; one pair if nothing is divided."""
 
     @property
-    def n_divided(self) -> float:
-        """Time of a model of all rows over the time of one of the divided problems."""
+    def subproblem_factor(self) -> float:
+        """Time of a model of all rows, divided by the time of one of its subproblems."""
 
     def arranged(self, training: np.ndarray) -> np.ndarray:
         """Training rows in the order in which `losses` needs them."""
@@ -121,10 +121,10 @@ class Classification:
         return len(self._pairs) > constants.MAX_PAIRS
 
     @property
-    def n_divided(self) -> float:
+    def subproblem_factor(self) -> float:
         return len(self._pairs) / max(len(group._pairs) for group in self._groups or [self])
 
-    def divided(
+    def subproblems(
         self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         if not self.is_grouped:
@@ -381,9 +381,9 @@ class Regression:
     def representatives(self, order: np.ndarray) -> np.ndarray:
         return order[:0]
 
-    n_divided = 1.0
+    subproblem_factor = 1.0
 
-    def divided(
+    def subproblems(
         self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         return [(training, validation)]

@@ -3,9 +3,9 @@
     expect what all rows take: seconds per squared row of the search's models, times n^2
     if it may be stopped: hold some rows out, and fit as many others as the time allows
     if it was stopped:    keep it if its error on the rows held out is at most the search's, of
-                          fewer rows; else keep the best on them: the stopped model, one of fewer
-                          rows that can be solved, or a constant (under a time budget these are
-                          fitted beforehand)
+                          fewer rows; else keep the model of least error on them: the stopped one,
+                          one of so few rows that it can be solved, or a constant (under a time
+                          budget the last two are fitted beforehand)
 
 so that a stopped fit is kept only after its predictions have been compared with others.
 """
@@ -37,7 +37,7 @@ _VANISHING_C = 2.0**-40
 
 @dataclass
 class FinalFit:
-    """What the last fit needs to know."""
+    """Data, limits and callbacks of the last fit."""
 
     # function of a number of rows and the seconds that are left: an unfitted estimator for as many
     # rows, and why it was chosen.
@@ -63,13 +63,13 @@ class FinalFit:
         rows, held_out = np.arange(n), order[:0]
         fallbacks: dict[str, Any] = {}
         if self._may_stop(model):
-            training, held_out = self._divided(order)
+            training, held_out = self._split(order)
             if self.deadline.seconds_left() is not None:
                 # Afterwards there may be no time left.
                 fallbacks = self._fallbacks(training, held_out)
             model, reason = self.unfitted(len(training), self.deadline.seconds_left())
             rows = np.sort(training)
-            # A model of clusters takes all rows.
+            # Only an exact model leaves out rows for lack of time; one of clusters takes all.
             if isinstance(model, type(self.exact())) and (m := self._affordable(training)) < len(
                 training
             ):
@@ -107,7 +107,7 @@ class FinalFit:
             )
         return model, reason
 
-    def _divided(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _split(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows to be fitted and the rows held out; each class has a row among the former."""
         needed = self.task.representatives(order)
         order = np.concatenate([needed, order[~np.isin(order, needed)]])
@@ -125,12 +125,14 @@ class FinalFit:
         left, limit = self.deadline.seconds_left(), getattr(model, "max_iter", -1)
         factor = 1 if self.result.solved else constants.UNSOLVED_STEPS
         too_many_steps = 0 <= limit < factor * self.task.steps * len(self.y)
-        return too_many_steps or (left is not None and 2.0 * self._expected > left)
+        return too_many_steps or (
+            left is not None and constants.TIME_MARGIN * self._expected > left
+        )
 
     def _affordable(self, training: np.ndarray) -> int:
-        """How many of some rows can be fitted in the time that is left, at least one of a class."""
+        """Number of these rows that can be fitted in the time left, at least one of each class."""
         left, n = self.deadline.seconds_left(), len(training)
-        if left is None or 2.0 * self._expected <= left:
+        if left is None or constants.TIME_MARGIN * self._expected <= left:
             return n
         m = _FALLBACK_ROWS
         if np.isfinite(self._expected):
@@ -138,22 +140,22 @@ class FinalFit:
         return min(max(m, 2, len(self.task.representatives(training))), n)
 
     def _fallbacks(self, training: np.ndarray, held_out: np.ndarray) -> dict[str, Any]:
-        """Fitted models that may take the place of one that was stopped, by what they are.
+        """Fitted models that may replace one that was stopped, keyed by their names in `reason`.
 
         A tiny C gives the constant of least loss: the function tends to 0 with C, and only the
-        intercept is left. All coefficients are at their bounds after a step for each two rows.
+        intercept is left. Half a step for each row takes all coefficients to their bounds.
         """
         rows = np.union1d(training[:_CONSTANT_ROWS], self.task.representatives(training))
         fallbacks = {"constant of least loss": self._fit(self.exact(C=_VANISHING_C), rows)}
         if self.deadline.seconds_left() is None or np.isfinite(self._expected):
-            fallbacks["exact model of fewer rows"] = self._searched(held_out, training)
+            fallbacks["exact model of fewer rows"] = self._of_fewer_rows(held_out, training)
         return fallbacks
 
-    def _searched(self, held_out: np.ndarray, training: np.ndarray) -> Any:
-        """The model of the chosen point for as few rows as can be solved, in half of the time.
+    def _of_fewer_rows(self, held_out: np.ndarray, training: np.ndarray) -> Any:
+        """The model of the chosen gamma and C for rows that can be solved, in half of the time.
 
-        With a deadline those are the rows of the search; without one they are as many as leave
-        each row `UNSOLVED_STEPS` times the steps of the search.
+        With a deadline these are the rows of the search. Without one they are as many as can take
+        `UNSOLVED_STEPS` times the search's steps for each row within `FINAL_WORK`.
         """
         left, needed = self.deadline.seconds_left(), self.task.representatives(training)
         steps = constants.UNSOLVED_STEPS * self.task.steps

@@ -42,12 +42,12 @@ _CLUSTERED_ROWS = 20000
 # A cluster may exceed `cluster_size` by this factor before it is divided: its factorisation then
 # takes 3.4 times as long as for a cluster of the wanted size. Set by hand.
 _LARGEST = 1.5
-# Guard: maximum number of rounds of dividing; each halves the largest cluster.
+# Guard: maximum number of rounds of dividing; each halves every cluster that is too large.
 _SPLITS = 20
 
 
 class InMetric:
-    """A function of transformed rows as a function of rows.
+    """A machine of transformed rows as a machine of the untransformed ones.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class InMetric:
 
 
 class Mapped:
-    """A function of rows root' z as a function of rows z, inside a cluster with its own metric.
+    """A machine of rows root' z as a machine of rows z, for a cluster with its own metric.
 
     Parameters
     ----------
@@ -103,9 +103,10 @@ class RecursiveFeatureMachine(RidgeEstimator):
     metric : LearnedMetric or None, default=None
         Learns the metric; None is one that compares all kernels and scalings.
     max_exact : int, default=10000
-        Most rows of one factorised kernel matrix; more are divided into clusters. Set by hand.
+        Maximum number of rows that share one factorised kernel matrix; more are divided into
+        clusters. Set by hand.
     cluster_size : int, default=5000
-        Rows of a cluster, about. Set by hand.
+        Approximate number of rows of a cluster. Set by hand.
     local_metrics : bool, default=False
         Whether each cluster learns a metric of its own on top of the metric of all rows, and keeps
         it if its held-out rows gain. The clusters then take three times as long.
@@ -155,12 +156,12 @@ class RecursiveFeatureMachine(RidgeEstimator):
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         distinct = without_copies(X, Y)
         if distinct is not None:
-            # The ridge was chosen for rows that occur once.
+            # The metric chooses the ridge on distinct rows, too; copies would weigh more.
             X, Y = X[distinct[0]], Y[distinct[0]]
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31)
-        any_table = LearnedMetric(kernel="any", scaling="auto")
-        metric = any_table if self.metric is None else clone(self.metric)
+        default = LearnedMetric(kernel="any", scaling="auto")
+        metric = default if self.metric is None else clone(self.metric)
         if metric.random_state is None:
             metric.set_params(random_state=seed)
         classifier = is_classifier(self)
@@ -198,8 +199,8 @@ class RecursiveFeatureMachine(RidgeEstimator):
     def _divide(self, Z: np.ndarray, rng: np.random.RandomState) -> tuple[Centroids, np.ndarray]:
         """Centroids by k-means, more where a cluster is too large, and the cluster of each row.
 
-        A centroid with more than `_LARGEST` times `cluster_size` rows is replaced by two of its own
-        rows' k-means; this is repeated, because the assignment of other rows changes with it.
+        A centroid with more than `_LARGEST` times `cluster_size` rows is replaced by the two means
+        of its own rows; this is repeated, because the assignment of other rows changes with it.
         """
         sample = rng.permutation(len(Z))[:_CLUSTERED_ROWS]
         wanted = math.ceil(len(Z) / self.cluster_size)
@@ -227,9 +228,9 @@ def _solve(
     root = None
     if local:
         diagonal = metric.structure_ != "full"
-        rooted = local_root(kernel, metric.kernel_, Z, Y, metric.ridge_, diagonal, seed)
-        if rooted is not None:
-            root, kernel = rooted
+        local_metric = local_root(kernel, metric.kernel_, Z, Y, metric.ridge_, diagonal, seed)
+        if local_metric is not None:
+            root, kernel = local_metric
             Z = apply_root(Z, root).astype(np.float32)
     matrix = KernelMatrix(kernel, Z, np.float32)
     factor = shifted_cholesky(matrix, metric.ridge_)

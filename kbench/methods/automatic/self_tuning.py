@@ -30,7 +30,7 @@ _CONFIDENCE = 0.95
 
 @dataclass(eq=False, repr=False)
 class SelfTuning(TakesSparseRows, BaseEstimator):
-    """Base of the self-tuning estimators: metric, search, and which model is fitted in the end."""
+    """Base of the self-tuning estimators: choice of metric, scaler and kernel, and the search."""
 
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [KernelName(["exponential"]), choice("auto")],
@@ -67,8 +67,9 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     ) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """The rows, each once, with their weights; None where all weigh alike.
 
-        Weights of rows have mean 1, because C is chosen. Copies of a row are one row with the sum
-        of their weights. Otherwise models would be validated on rows that they have seen.
+        Weights of rows have mean 1, because C, which is chosen, determines their scale. Copies of a
+        row are one row with the sum of their weights; otherwise models would be validated on rows
+        that they have seen.
         """
         self.n_copies_ = 0
         weight = None
@@ -108,12 +109,12 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         return X, result, task, rows
 
     def _search_deadline(self, trace: Trace) -> Deadline:
-        """When the search has to end."""
+        """The deadline of the search, a fraction of `time_budget`."""
         if self.time_budget is None:
             return Deadline(None, trace)
         return Deadline(constants.SEARCH_BUDGET * self.time_budget, trace)
 
-    def _keep(self, result: WidthSearchResult, trace: Trace) -> None:
+    def _set_search_attributes(self, result: WidthSearchResult, trace: Trace) -> None:
         """Set the attributes that describe the search."""
         self.search_results_ = {name: np.array(column) for name, column in result.columns.items()}
         self.gamma_, self.C_ = result.gamma, result.C
@@ -146,10 +147,10 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             if self.metric_ is not None:
                 X = self.metric_.mapped(X)
         weighed = None
-        # Weighed CSR rows are dense.
+        # CSR rows become dense when they are weighed, so that fewer columns are allowed.
         n_columns = constants.SMALL_COLUMNS if is_csr else constants.WEIGHTS_COLUMNS
         if self.metric == "small" and n > constants.SMALL_ROWS and d <= n_columns:
-            # Not by `rng`: where no weights are learned, nothing changes.
+            # A spawned generator, so that the search draws the same numbers if none are learned.
             weighed = self._promising_weights(X, targets, rng.spawn(1)[0], deadline)
         scaler = None
         if self.scaler is not None and self.metric_ is None:
@@ -163,7 +164,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             task, limit = self._task(targets, factor), deadline.fraction(parts)
             return FirstRung(rows, task, order, limit, trace)
 
-        # Time is divided equally: a part for each of these, and one for the rest of the search.
+        # Time is divided equally between these first rungs and the rest of the search.
         compared_later, given = compares_kernels or weighed is not None, X
         first = measured(rows, 2 + (scaler is not None) + compared_later)
         if scaler is not None:
@@ -189,7 +190,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     def _promising_weights(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
     ) -> LearnedMetric | None:
-        """Weights of the columns, learned from a sample, if fewer rows gain by such weights.
+        """Weights of the columns, learned from a sample, or None if a trial on fewer gains little.
 
         Classes are learned as targets -1 and +1, whose squared errors vary less than error rates.
         """
@@ -223,7 +224,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     def _useful_metric(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
     ) -> LearnedMetric | None:
-        """A metric, if one learned from two thirds of a sample lowers a search's error there."""
+        """A metric learned from all rows, if one learned from two thirds of a sample lowers the
+        error of a self-tuning model on the other third; else None."""
         sample = self._task(targets).order(rng)[: constants.METRIC_ROWS]
         held_out, learned = np.split(np.arange(len(sample)), [len(sample) // constants.FOLDS[1]])
         y = targets[sample]
@@ -261,7 +263,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
     @property
     @abstractmethod
-    def _kind(self) -> str: ...
+    def _kind(self) -> str:
+        """The kind of targets, "classification" or "regression"."""
 
     def _rows_to_predict(self, X: Any) -> Any:
         check_is_fitted(self, "best_estimator_")
@@ -286,7 +289,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
 
 def _too_late(deadline: Deadline) -> bool:
-    """Whether the time that is left cannot hold a metric."""
+    """Whether too little time is left to learn a metric."""
     left = deadline.seconds_left()
     return left is not None and left < constants.METRIC_SECONDS
 
@@ -345,7 +348,7 @@ def _differ(sizes: np.ndarray) -> bool:
 
 
 def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
-    """Normal interval of a mean squared error, at 95 %; (2,). Of no rows (nan) [0, inf]."""
+    """Normal interval of a mean squared error at 95 %; (2,). An error of nan gives [0, inf]."""
     if np.isnan(error):
         return np.array([0.0, np.inf])
     half = ndtri(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
@@ -353,7 +356,7 @@ def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
 
 
 def wilson_interval(rate: float, n: int) -> np.ndarray:
-    """Wilson's interval of an error rate measured on n rows, at 95 %; (2,). Of no rows [0, 1]."""
+    """Wilson's interval of an error rate measured on n rows, at 95 %; (2,). n = 0 gives [0, 1]."""
     if n == 0:
         return np.array([0.0, 1.0])
     z = ndtri(0.5 + 0.5 * _CONFIDENCE)

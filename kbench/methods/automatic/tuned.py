@@ -30,7 +30,7 @@ from kbench.validated import choice, fit_context, usual, validate_data
 from kbench.width_search import constants
 from kbench.width_search.c_path import OutOfTime
 from kbench.width_search.gram import PreparedRows
-from kbench.width_search.rungs import divided
+from kbench.width_search.rungs import folds_or_samples
 from kbench.width_search.search import FEW_ROWS, WidthSearchResult
 from kbench.width_search.tasks import Classification, Regression
 
@@ -76,7 +76,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         gamma, C, error, n_validation, solved. `pandas.DataFrame(search_results_)` is a table.
     cv_error_ : float
         Held-out error of the chosen parameters, of models of fewer rows: an upper estimate. It is
-        the lowest of a few tens, which biases it by less than its interval.
+        the lowest of a few tens, which makes it too low, by less than the width of its interval.
     cv_error_interval_ : (2,)
         Wilson interval of `cv_error_` at 95 %.
     best_estimator_ : KernelSVC or DCSVC
@@ -89,7 +89,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         Rows left out because they are copies of others, with the same target: they only add to
         the weight of those. Rows whose columns have few values never count as copies.
     scaler_ : StandardScaler or None
-        Of columns of different scales, if that lowers the first rung's error.
+        The scaler of the columns that was kept.
     timings_ : dict of str to float
         Seconds of "search", "fit" and, with `probability`, "calibrate".
     n_features_in_ : int
@@ -173,14 +173,16 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             factor = of_classes[index] * (1.0 if weight is None else weight)
         rng = self._generator()
         with trace.phase("search"):
-            searched = self._search_deadline(trace)
+            search_deadline = self._search_deadline(trace)
             Z, result, task, _ = self._search(
-                X, index, rng, searched, trace, factor, constants.CHEAP_VALUES
+                X, index, rng, search_deadline, trace, factor, constants.CHEAP_VALUES
             )
-            smoother_by_larger_models(Z, task, index, self.kernel_, result, rng, searched, trace)
-            if task.is_grouped and not searched.passed:
-                self._measure(result, Z, index, task, rng, searched)
-            self._keep(result, trace)
+            smoother_by_larger_models(
+                Z, task, index, self.kernel_, result, rng, search_deadline, trace
+            )
+            if task.is_grouped and not search_deadline.passed:
+                self._measure(result, Z, index, task, rng, search_deadline)
+            self._set_search_attributes(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
         with trace.phase("fit"):
@@ -220,7 +222,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         held_out, training = np.split(task.order(rng), [len(index) // constants.FOLDS[0]])
         limits = {"tol": constants.TOL, "max_iter": task.steps * len(training)}
         model = self._exact(result, **limits, max_time=deadline.seconds_left())
-        # A model of the search, whose limit on steps is not a failure.
+        # As in the search, a model that the limit on steps stops is no failure.
         with without_warnings(ConvergenceWarning):
             model.set_params(class_weight=None)
             model.fit(Z[training], index[training], task.weights_of(training))
@@ -241,7 +243,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     ) -> tuple[KernelSVC | DCSVC, str]:
         """The model for n rows, and why."""
         n_values = n * max(result.support_fraction * n, 1.0)
-        # A model of a cluster takes a fraction of what the search expects of all rows.
+        # Early DC-SVM takes a fraction of these seconds, which are those of an exact model.
         seconds = result.seconds_per_square * n * n
         in_time = seconds_left is None or seconds <= seconds_left
         k = max(1, round(n / constants.CLUSTER_ROWS))
@@ -372,14 +374,14 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
             raise ValueError(f"{len(y)} distinct rows have a positive weight, but 2 are needed")
         rng = self._generator()
         with trace.phase("search"):
-            searched = self._search_deadline(trace)
+            search_deadline = self._search_deadline(trace)
             factor = None if sample_weight is None else weight
-            Z, result, task, rows = self._search(X, y, rng, searched, trace, factor)
+            Z, result, task, rows = self._search(X, y, rng, search_deadline, trace, factor)
             self.cv_error_ = task.scale_of_c**2 * result.error
-            noise = float(np.sqrt(np.nan_to_num(result.error, nan=1.0))) * task.scale_of_c
-            ratio = self._tube(rows, result, task, rng, searched)
-            self.epsilon_ = ratio * noise
-            self._keep(result, trace)
+            deviation = float(np.sqrt(np.nan_to_num(result.error, nan=1.0))) * task.scale_of_c
+            ratio = self._tube(rows, result, task, rng, search_deadline)
+            self.epsilon_ = ratio * deviation
+            self._set_search_attributes(result, trace)
             trace(chosen_epsilon=self.epsilon_)
             self.cv_error_interval_ = normal_interval(self.cv_error_, result.relative_deviation)
         with trace.phase("fit"):
@@ -388,7 +390,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
                 "epsilon": self.epsilon_ / task.scale_of_c,
                 "gamma": self.gamma_,
                 "kernel": self.kernel_,
-                "tol": constants.TOL * noise / task.scale_of_c or 1e-3,
+                # The default of `KernelSVR` if no held-out row has an error.
+                "tol": constants.TOL * deviation / task.scale_of_c or 1e-3,
             }
             final = FinalFit(
                 unfitted=partial(_unfitted_regression, options, result.support_fraction),
@@ -429,11 +432,11 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         tubes = constants.TUBES if result.solved else constants.TUBES[:-1]
         if not np.isfinite(result.error):
             return tubes[1]
-        noise = float(np.sqrt(result.error))
-        task.epsilon, *narrower = (ratio * noise for ratio in tubes)
+        deviation = float(np.sqrt(result.error))
+        task.epsilon, *narrower = (ratio * deviation for ratio in tubes)
         C = result.C / task.scale_of_c
         errors = np.zeros(len(tubes))
-        rung = divided(task.order(rng), constants.SECOND_VALUES, task.steps)
+        rung = folds_or_samples(task.order(rng), constants.SECOND_VALUES, task.steps)
         for training, validation in rung.pairs:
             gram, steps = rows.gram(training, validation), rung.steps * len(training)
             expected = result.seconds_per_square * len(training) ** 2 * len(tubes)
@@ -449,11 +452,13 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
             if len(losses) < len(tubes):
                 return tubes[1]
             errors += losses[:, 0] / losses[:, 2]
-        # Of the logarithm of a ratio of errors on the same rows.
-        noise = constants.STANDARD_ERRORS * constants.PAIRED_DEVIATION * result.relative_deviation
+        # Sampling error of the logarithm of a ratio of two errors on the same rows.
+        min_gain = (
+            constants.STANDARD_ERRORS * constants.PAIRED_DEVIATION * result.relative_deviation
+        )
         best, lowest = tubes[0], errors[0]
         for ratio, error in zip(tubes[1:], errors[1:], strict=True):
-            if error > (1.0 - noise) * lowest:
+            if error > (1.0 - min_gain) * lowest:
                 break
             best, lowest = ratio, error
         return best

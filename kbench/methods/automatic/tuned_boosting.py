@@ -42,9 +42,9 @@ _FITS, _FIRST_TREES = 6, 50
 # Held-out fraction of the rows, and the maximal number of them: 10,000 estimate an error rate of
 # 10 % to 0.3 points. Set by hand.
 _HELD_OUT, _MAX_HELD_OUT = 0.2, 10_000
-# Expected rows of the rarest class in the smallest sample from which on a fit stops adding trees by
-# itself, on a tenth of its rows, which needs two of each class. With fewer, the number of trees is
-# drawn like the other parameters, from these; the defaults have scikit-learn's 100. Set by hand.
+# A fit stops adding trees by itself if at least `_RAREST` rows of the rarest class are expected in
+# the smallest sample: it validates on a tenth of its rows, with two of each class. With fewer, the
+# number of trees is drawn from `_TREES`; the defaults have scikit-learn's 100. Set by hand.
 _RAREST, _TREES, _DEFAULT_TREES = 20, (25, 50, 100, 200, 400, 800), 100
 # The space that settings are drawn from.
 _SPACE = {
@@ -66,22 +66,22 @@ class TunedBoosting(BaseEstimator):
         Wall seconds of the whole fit. Brackets are begun as long as they are expected to end in
         time; 50 trees of the defaults are always fitted. None means no limit. Set by hand.
     n_brackets : int, default=20
-        Most brackets of 9 settings. Set by hand.
+        Maximum number of brackets of 9 settings. Set by hand.
     max_iter : int, default=1000
-        Most trees, of each class. Set by hand.
+        Maximum number of trees, for each class. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     best_params_ : dict
-        Parameters of scikit-learn's class that differ from its defaults.
+        The chosen parameters of scikit-learn's class; all others have its defaults.
     best_estimator_ : HistGradientBoostingClassifier or HistGradientBoostingRegressor
     cv_error_ : float
         Held-out error rate or mean squared error of the chosen setting.
     n_candidates_ : int
         Settings that were fitted, the defaults among them.
     n_iter_ : int
-        Trees of the final model, of each class.
+        Number of trees of the final model, for each class.
     timings_ : dict of str to float
         Seconds of "search" and "fit".
     n_features_in_ : int

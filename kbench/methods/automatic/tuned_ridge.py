@@ -13,10 +13,10 @@ from kbench.validated import fit_context
 from kbench.width_search import constants
 from kbench.width_search.leave_one_out import RidgeSearch
 
-# Work in multiplications, by which `reason_` and the number of landmarks are decided: of a kernel
-# value beside its d features; of FALKON's 30 iterations of two products, for each row and landmark;
-# and of its preconditioner, as a multiple of the cube of the landmarks, for its rows and two
-# factors. The first is set by hand.
+# Multiplications from which seconds of fits are estimated: for a kernel value besides d for its
+# features (set by hand); for each row and landmark in FALKON's 30 iterations of two products; and
+# for its preconditioner, as a multiple of the cube of the number of landmarks: the product of its
+# rows and two factorisations.
 _PER_VALUE, _PER_STEPS, _PER_CUBE = 20.0, 60.0, 2.0 * constants.PRECONDITIONER + 1.0
 
 
@@ -121,8 +121,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         """The exact model if there are time and memory for it, or FALKON; sets `reason_`.
 
         FALKON is preferred for many rows where its landmarks span the model. It has as many
-        landmarks as the model's effective dimension needs, if the time that is left is expected to
-        hold them.
+        landmarks as the model's effective dimension needs, a quarter fewer and so on until they are
+        expected to fit into the time that is left.
         """
         n, d = shape
         options: dict[str, Any] = {
@@ -134,24 +134,27 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         seconds = result.seconds_per_product * (n**3 / 3 + n * n * (d + _PER_VALUE))
         is_smooth = result.effective_fraction <= constants.SMOOTH_FRACTION
         max_rows = constants.MAX_SMOOTH if is_smooth else constants.MAX_FACTORISED
-        if n <= max_rows and (seconds_left is None or 2 * seconds <= seconds_left):
+        if n <= max_rows and (
+            seconds_left is None or constants.TIME_MARGIN * seconds <= seconds_left
+        ):
             self.reason_ = f"exact model: factorising {n} rows takes about {seconds:.2g} s"
             # A float32 factor errs by eps times the largest eigenvalue, about n times the mean
-            # value. It corrects a larger ridge in up to 9 iterations, a smaller one in hundreds.
+            # value. As a preconditioner it takes up to 9 iterations with a larger ridge, hundreds
+            # with a smaller one.
             is_small = self.alpha_ < np.finfo(np.float32).eps * n * result.mean_value
             return KernelRidge(**options, dtype="float64" if is_small else "float32")
         needed = constants.PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
         m = min(n, int(np.clip(needed, *constants.LANDMARKS)))
         while seconds_left is not None and m > 1:
             products = _PER_CUBE * m**3 + float(n) * m * (d + _PER_VALUE + _PER_STEPS)
-            if 2 * result.seconds_per_product * products <= seconds_left:
+            if constants.TIME_MARGIN * result.seconds_per_product * products <= seconds_left:
                 break
             m = 3 * m // 4
         self.reason_ = (
             f"FALKON with {m} landmarks: factorising {n} rows takes about {seconds:.2g} s, and the "
             f"effective dimension is {result.effective_fraction:.0%} of the search's rows"
         )
-        # Not beside the clock: the kernel error costs as much as some iterations.
+        # No rows for the kernel error, which costs as much as some iterations.
         options |= {"preconditioner_rows": constants.PRECONDITIONER * m, "error_rows": 0}
         return FalkonRegressor(m, **options, random_state=int(rng.integers(2**31)))
 

@@ -604,7 +604,7 @@ def test_groups_of_classes_are_neighbours_and_hold_every_class_once(monkeypatch)
     task = Classification(y, 12, balanced=False)
     rows = PreparedRows(X, "rbf", np.random.default_rng(0))
     training, validation = np.split(task.order(np.random.default_rng(1)), [80])
-    parts = task.divided(rows, training, validation)
+    parts = task.subproblems(rows, training, validation)
     assert len(parts) == 3
     groups = sorted(sorted(set(y[part].tolist())) for part, _ in parts)
     assert groups == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
@@ -612,7 +612,7 @@ def test_groups_of_classes_are_neighbours_and_hold_every_class_once(monkeypatch)
         np.testing.assert_array_equal(
             np.sort(np.concatenate([part[which] for part in parts])), np.sort(whole)
         )
-    assert task.n_divided == 66 / 6
+    assert task.subproblem_factor == 66 / 6
 
 
 def test_the_error_in_a_group_is_that_of_its_rows_alone(monkeypatch):
@@ -628,7 +628,7 @@ def test_the_error_in_a_group_is_that_of_its_rows_alone(monkeypatch):
     rows = PreparedRows(X, "rbf", np.random.default_rng(0))
     task = Classification(y, 8, balanced=False)
     training, validation = np.split(task.order(np.random.default_rng(1)), [120])
-    for part in task.divided(rows, training, validation):
+    for part in task.subproblems(rows, training, validation):
         low = y[part[0]].min()
         alone = Classification(np.clip(y - low, 0, 3), 4, balanced=False)
         np.testing.assert_array_equal(losses(task, *part), losses(alone, *part))

@@ -10,7 +10,7 @@ from kbench.methods.automatic.smoother_models import smoother_by_larger_models
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.gram import PreparedRows
-from kbench.width_search.rungs import SearchPoint, divided, run
+from kbench.width_search.rungs import SearchPoint, folds_or_samples, measure
 from kbench.width_search.search import WidthSearchResult, search
 from kbench.width_search.tasks import Classification, Losses
 
@@ -22,7 +22,7 @@ class Formula:
     """Errors of a bowl around the optimum; those of neighbourhoods may be constant."""
 
     worst, scale_of_c, last_values, steps = 0.5, 1.0, constants.LAST_VALUES, 25
-    n_divided = 1.0
+    subproblem_factor = 1.0
 
     def __init__(self, unit, flat_neighbourhoods):
         self.unit, self.flat_neighbourhoods, self.validated = unit, flat_neighbourhoods, []
@@ -33,7 +33,7 @@ class Formula:
     def adapt(self, error):
         pass
 
-    def divided(self, rows, training, validation):
+    def subproblems(self, rows, training, validation):
         return [(training, validation)]
 
     def arranged(self, training):
@@ -119,12 +119,12 @@ def test_a_rung_that_a_deadline_cuts_does_not_move_the_answer_to_the_point_it_ha
     """The order of the points decides which one is left, not its error."""
 
     def cut(rows, task, rung, points, *limits):
-        measured = run(rows, task, rung, points, *limits)
+        measured = measure(rows, task, rung, points, *limits)
         return [measured[0], None] if rung.is_local else measured
 
     far = [SearchPoint(OPTIMUM[0], OPTIMUM[1] + 8.0), SearchPoint(*OPTIMUM)]
     monkeypatch.setattr("kbench.width_search.search._proposed", lambda *_: far)
-    monkeypatch.setattr("kbench.width_search.search.run", cut)
+    monkeypatch.setattr("kbench.width_search.search.measure", cut)
     result, _, kinds, chosen = found(flat_neighbourhoods=False, rungs=2)
     assert kinds == ["sample", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=1.5)
@@ -134,7 +134,7 @@ def test_a_rung_that_a_deadline_cuts_does_not_move_the_answer_to_the_point_it_ha
 @pytest.mark.parametrize("n", [3, 200, 809, 810, 1254, 1255, 2048, 2049, 5000])
 def test_a_rung_has_the_most_folds_that_its_kernel_values_pay_for(n):
     order, values = np.random.default_rng(0).permutation(n), 2**21
-    rung = divided(order, values, 10)
+    rung = folds_or_samples(order, values, 10)
     spent = sum(len(training) ** 2 for training, _ in rung.pairs)
     assert spent <= 1.001 * values + 2 * n
     validated = np.concatenate([validation for _, validation in rung.pairs])
