@@ -277,8 +277,8 @@ class LearnedMetric(MapsRows):
                 of_kernel.setdefault(candidate.kernel, candidate)
             return list(of_kernel.values())
 
-        takes_maps = not sp.issparse(X) and has_curved_maps(X)
-        options = {kernel: self._structures(kernel, takes_maps) for kernel in self._kernels()}
+        can_warp = not sp.issparse(X) and has_curved_maps(X)
+        options = {kernel: self._structures(kernel, can_warp) for kernel in self._kernels()}
         scaling, indicators = self._scaling(sample, problem, compare, ridges)
         self.scaling_ = scaling + ("+indicators" if indicators else "")
         d = self.n_features_in_
@@ -303,8 +303,8 @@ class LearnedMetric(MapsRows):
             self._note(other, self.scaling_, trace)
             if other.error < chosen.error:
                 chosen = other
-        few = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
-        if few and not data.beats_constant(chosen.held_values(data)):
+        has_few_held_out = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
+        if has_few_held_out and not data.beats_constant(chosen.held_values(data)):
             # Nothing was learned, so the smoothest function, of the largest ridge, is safest.
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
         self._set(chosen, data)
@@ -418,7 +418,7 @@ class LearnedMetric(MapsRows):
         several = {"auto": ("matern12", "rbf"), "any": ("matern12", "rbf", "laplacian")}
         return several.get(self.kernel, (self.kernel,))
 
-    def _structures(self, kernel: str, takes_maps: bool) -> tuple[Any, ...]:
+    def _structures(self, kernel: str, can_warp: bool) -> tuple[Any, ...]:
         if not isinstance(self.structure, str):
             groups = np.asarray(self.structure)
             if groups.shape != (self.n_features_in_,):
@@ -429,7 +429,7 @@ class LearnedMetric(MapsRows):
             return (groups,)
         if self.structure == "auto":
             takes_full = 1 < self.n_features_in_ <= _MAX_FULL and kernel != "laplacian"
-            warped = ("warped",) if self.scaling == "auto" and takes_maps else ()
+            warped = ("warped",) if self.scaling == "auto" and can_warp else ()
             return (("full", "diagonal") if takes_full else ("diagonal",)) + warped
         must_be_diagonal = kernel == "laplacian" and self.structure == "full"
         return ("diagonal",) if must_be_diagonal else (self.structure,)
@@ -476,7 +476,7 @@ class LearnedMetric(MapsRows):
 
 
 def _rows_of(max_rows: int, d: int, wide: int) -> int:
-    """Rows to learn from: `max_rows`, fewer of more than `wide` features."""
+    """Number of rows to learn from: `max_rows`, fewer if there are more than `wide` features."""
     return max_rows if d <= wide else max(2, round(max_rows * (wide / d) ** 0.5))
 
 

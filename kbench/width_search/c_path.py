@@ -142,17 +142,17 @@ def along_c(
     sums = np.empty(points.shape[1], np.float32)
     kernel = (*one_class, *no_second_class, _NO_VALUES, factor, sums, rows, slot)
 
-    stages = [(C, epsilon, wanted) for C, wanted in _climb(Cs)]
-    stages += [(Cs[-1], width, True) for width in narrower]
-    last_c, last_width, solved = 0.0, epsilon, True
-    for C, width, wanted in stages:
+    problems = [(C, epsilon, wanted) for C, wanted in _climb(Cs)]
+    problems += [(Cs[-1], tube, True) for tube in narrower]
+    last_c, last_tube, solved = 0.0, epsilon, True
+    for C, tube, wanted in problems:
         if deadline is not None and deadline.passed:
             raise OutOfTime
         at_bound = bool(np.any((beta != 0.0) & ((beta <= values[LOWER]) | (beta >= values[UPPER]))))
-        if last_c == 0.0 or width < last_width or at_bound or not solved:
+        if last_c == 0.0 or tube < last_tube or at_bound or not solved:
             if last_c > 0.0:
                 largest = (np.abs(beta) / unit).max(initial=0.0)
-                curvature, slope = matmul(beta, z - e), matmul(z, beta) - width * np.abs(beta).sum()
+                curvature, slope = matmul(beta, z - e), matmul(z, beta) - tube * np.abs(beta).sum()
                 if curvature > 0.0 and largest > 0.0:
                     scale = min(max(slope / curvature, 1.0), C / largest)
                     e[:] = z - scale * (z - e)
@@ -161,7 +161,7 @@ def along_c(
             np.clip(beta, values[LOWER], values[UPPER], out=beta)
             climbing = max(tol, constants.CLIMB_TOL), climb_steps
             limit, steps = (tol, max_steps) if wanted else climbing
-            arguments = (*kernel, values, state, width, _MIN_CURVATURE, 0.0, 0.0)
+            arguments = (*kernel, values, state, tube, _MIN_CURVATURE, 0.0, 0.0)
             status = _descend(arguments, limit, steps, report, deadline)
             if status == OUT_OF_STEPS:
                 # A call without steps reports the residual, the violation and the intercept.
@@ -169,7 +169,7 @@ def along_c(
             solved = bool(report[VIOLATION] <= limit)
         else:
             values[LOWER], values[UPPER] = C * unit_lower, C * unit_upper
-        last_c, last_width = C, width
+        last_c, last_tube = C, tube
         if wanted:
             yield PathSolution(beta.copy(), float(report[INTERCEPT]), solved)
 

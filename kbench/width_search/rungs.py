@@ -112,7 +112,7 @@ class _Pace:
         self._deadline, self._trace = deadline, trace
         self._rate = 0.0  # seconds for each unit of work
 
-    def begins(self, work: float) -> bool:
+    def may_begin(self, work: float) -> bool:
         left = self._deadline.seconds_left()
         self._start, self._work = self._trace.running_s(), work
         return left is None or (left > 0.0 and self._rate * work <= left)
@@ -159,7 +159,7 @@ def measure(
             places = sorted((p.v, i) for i, p in enumerate(points) if p.u == u)
             which = [i for _, i in places]
             gamma, Cs = rows.unit * 2.0**u, [2.0**v for v, _ in places]
-            if not pace.begins(float(len(training)) ** 2 * len(Cs)):
+            if not pace.may_begin(float(len(training)) ** 2 * len(Cs)):
                 break
             max_steps = rung.steps * len(training)
             try:

@@ -83,7 +83,7 @@ class WidthSearchResult:
     seconds_per_square: float = 0.0
 
     def note(self, number: int, kind: str, measured: Measured, gamma: float, C: float) -> None:
-        """Add a line to the columns."""
+        """Append the entry of a point to every column; number, kind : of its rung."""
         line = (
             number,
             kind,
@@ -99,7 +99,7 @@ class WidthSearchResult:
 
 
 class FirstRung:
-    """The coarse grid, measured on a thousand rows; also a quick comparison of forms of the rows.
+    """The coarse grid, measured on a thousand rows in one scaling, metric and kernel.
 
     Attributes
     ----------
@@ -266,6 +266,7 @@ def _proposed(
     goal: tuple[float, float],
     near_answer: np.ndarray,
 ) -> list[SearchPoint]:
+    """The points to measure on a rung: those around the minimum, or those the surface proposes."""
     if rung.is_cross:
         chosen = _minimum(surface, seen, near_answer, goal) + _CROSS
     else:
@@ -334,6 +335,7 @@ def _minimum(
 def _plan(
     rows: PreparedRows, first: FirstRung, rng: np.random.Generator, task: SearchTargets
 ) -> list[Rung]:
+    """The first rung and those after it; of many rows two rungs on the same neighbourhoods."""
     n, order = len(rows), first.order
     if n <= FEW_ROWS:
         budgets = (constants.SECOND_VALUES, task.last_values)

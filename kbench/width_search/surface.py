@@ -109,7 +109,7 @@ class Surface:
             covariance = _conditioned(covariance, q + i)
         while len(chosen) < count:
             variance = covariance.diagonal()[:q] + covariance[best, best] - 2 * covariance[best, :q]
-            deviation = np.sqrt(np.maximum(variance, 1e-12))
+            deviation = np.sqrt(np.maximum(variance, 1e-12))  # guard: 0 at `best`
             gain = (mean[best] - mean) / deviation
             density = np.exp(-(gain**2) / 2.0) / np.sqrt(2.0 * np.pi)
             improvement = deviation * (gain * ndtr(gain) + density)

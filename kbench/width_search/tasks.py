@@ -147,6 +147,7 @@ class Classification:
         members = sp.csr_matrix((1.0 / counts[self._index], (self._index, np.arange(n))), (k, n))
         means = matmul(members, rows.X)
         means = means.toarray() if sp.issparse(means) else np.asarray(means)
+        # Groups of this size have k (size - 1) / 2 pairs in all, at most `MAX_PAIRS`.
         size = max(constants.MIN_GROUP, 1 + 2 * constants.MAX_PAIRS // k)
         groups = _halved(means, np.arange(k), math.ceil(k / size))
         for g, group in enumerate(map(np.sort, groups)):

@@ -96,7 +96,7 @@ class FinalFit:
                     lowest, model = error, each
                     reason = (
                         f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
-                        f"{len(held_out)} rows: the final fit to {len(rows)} rows was stopped at "
+                        f"{len(held_out)} rows; the final fit to {len(rows)} rows was stopped and has "
                         f"{stopped:.3g}"
                     )
         if not model.converged_:

@@ -224,7 +224,7 @@ class RecursiveFeatureMachine(RidgeEstimator):
 def _solve(
     kernel: Kernel, Z: np.ndarray, Y: np.ndarray, metric: LearnedMetric, local: bool, seed: int
 ) -> tuple[Machine, int]:
-    """The ridge model of rows Z : (n, r), and the kernel values it took."""
+    """The ridge model of rows Z : (n, r), and the number of kernel values computed for it."""
     root = None
     if local:
         diagonal = metric.structure_ != "full"
