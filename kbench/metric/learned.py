@@ -112,6 +112,7 @@ class LearnedMetric(MapsRows):
         rows if there are more. The round with the lowest held-out error counts. Rounds of the
         latter end after one that lowers this error by less than a per cent.
     ridge : float or "auto", default="auto"
+        Relative to the kernel's diagonal; "auto" compares ridges from 1e-4 to 100.
     rank : int or None, default=None
         Maximum number of columns of the map, those of the largest eigenvalues of M; None keeps all.
     task : {"auto", "classification", "regression"}, default="auto"
@@ -320,9 +321,9 @@ class LearnedMetric(MapsRows):
     ) -> Sequence[MetricCandidate]:
         """The metrics of the rounds that go on from the search's, the best one first.
 
-        The finalists take turns: one more round of all, then of the best two, then of the best one.
-        The metric of the search is left out if a later one has a lower error or, with more rows
-        than the search had, one up to `_ALLOWANCE` times as high.
+        The finalists are measured on these rows, then the best two get a round, and the best one
+        all others. A metric of these rounds precedes those of the search if its error is lower or,
+        where the search had fewer rows and learned its metric, up to `_ALLOWANCE` times as high.
         """
         allowance = _ALLOWANCE if len(data.X) > finalists[0].n_rows else 1.0
         rounds = [

@@ -103,7 +103,8 @@ TOL, TOL_OF_TARGETS = 0.1, 0.05
 # Half the width of the tube of the grid, in deviations of the targets, and of later rungs, in
 # RMSEs of the grid's best model: wider tubes have fewer support vectors.
 GRID_TUBE, TUBE_OF_ERROR = 0.05, 0.3
-# Deviation that is added to the log error of a model that the limit on steps stopped.
+# Deviation that is added to the log error of a model that the limit on steps stopped: the larger it
+# is, the less the surface follows such errors.
 UNSOLVED_DEVIATION = 0.05
 
 # Pairs of classes of a model of the search. Beyond (35 classes), classes are divided into groups of
@@ -176,8 +177,7 @@ PRECONDITIONER = 3
 
 # Fraction of the time budget that the search may take; the rest is for the final fit.
 SEARCH_BUDGET = 0.5
-# Multiple of the expected seconds of a final fit that must be left: a larger one gives up more
-# exact fits that would have ended in time.
+# Multiple of the expected seconds of a final fit that must be left: more gives up more exact fits.
 TIME_MARGIN = 2.0
 # Ratio of the columns' deviations from which on standardised columns are compared with those
 # given, and the improvement of the first rung's error for which they are kept, as a fraction. The

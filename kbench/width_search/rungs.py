@@ -88,7 +88,7 @@ def folds_or_samples(order: np.ndarray, max_values: float, steps: int) -> Rung:
 def neighbourhoods(
     rows: PreparedRows, rng: np.random.Generator, steps: int, is_cross: bool = False
 ) -> Rung:
-    """Neighbourhoods of random rows."""
+    """The rung of neighbourhoods of random rows, the last of which `measure` may leave out."""
     centres = rng.integers(len(rows), size=constants.MAX_NEIGHBOURHOODS)
     pairs = [_neighbourhood(rows, int(centre), rng) for centre in centres]
     return Rung("cell", pairs, len(rows), steps, is_cross)
@@ -137,7 +137,7 @@ def measure(
     losses = np.zeros((q, 3))  # sums of loss, squared loss and weight
     n_rows, solved, largest = np.zeros(q, int), np.ones(q, bool), np.zeros(q)
     support, seconds = np.zeros(q), np.full(q, np.nan)
-    # Widths in the middle first: the deadline may leave no time for the others.
+    # Widths in the middle (u = 1) first: the deadline may leave no time for the others.
     us = sorted({point.u for point in points}, key=lambda u: (abs(u - 1.0), u))
     pace = _Pace(deadline, trace)
     pairs = rung.pairs

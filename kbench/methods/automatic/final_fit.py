@@ -39,14 +39,14 @@ _VANISHING_C = 2.0**-40
 class FinalFit:
     """Data, limits and callbacks of the last fit."""
 
-    # function of a number of rows and the seconds that are left: an unfitted estimator for as many
-    # rows, and why it was chosen.
+    # Takes a number of rows and the seconds that are left; returns an unfitted estimator for as
+    # many rows, and why it was chosen.
     unfitted: Callable[[int, float | None], tuple[Any, str]]
-    # function of limits, as keyword parameters: an unfitted exact estimator.
+    # Takes parameters (limits, C) in place of the chosen ones; returns an unfitted exact estimator.
     exact: Callable[..., Any]
-    # function of a fitted estimator and some rows: losses of its predictions at these rows.
+    # Takes a fitted estimator and indices of rows; returns the losses of its predictions there.
     losses: Callable[[Any, np.ndarray], np.ndarray]
-    # all rows, their targets, and their weights
+    # all rows (n, d), their targets (n,) and their weights (n,)
     X: Any
     y: np.ndarray
     weight: np.ndarray | None
@@ -96,8 +96,8 @@ class FinalFit:
                     lowest, model = error, each
                     reason = (
                         f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
-                        f"{len(held_out)} rows; the final fit to {len(rows)} rows was stopped and has "
-                        f"{stopped:.3g}"
+                        f"{len(held_out)} rows; the final fit to {len(rows)} rows was stopped and "
+                        f"has {stopped:.3g}"
                     )
         if not model.converged_:
             warn(

@@ -109,7 +109,7 @@ class RecursiveFeatureMachine(RidgeEstimator):
         Approximate number of rows of a cluster. Set by hand.
     local_metrics : bool, default=False
         Whether each cluster learns a metric of its own on top of the metric of all rows, and keeps
-        it if its held-out rows gain. The clusters then take three times as long.
+        it if its held-out error falls. The clusters then take three times as long.
     fit_intercept : bool
         As in `KernelRidge`; True for the regressor, whose estimates follow the mean of its targets,
         and False for the classifier.

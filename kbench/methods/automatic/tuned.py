@@ -43,8 +43,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     ----------
     kernel : str, default="auto"
         A kernel of `kbench.kernels.KERNELS` that is exponential in a distance. "auto" is "rbf", and
-        of at most 2,000 dense rows of at most 100 columns "laplacian" if that has a clearly lower
-        error in the first rung.
+        of at most 2,000 rows of at most 100 columns "laplacian" if that has a clearly lower error
+        in the first rung.
     time_budget : float or None, default=None
         Wall seconds that `fit` should take. The search ends after half of it (the
         comparison of larger models may take more), and early DC-SVM replaces the exact model if
