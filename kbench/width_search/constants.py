@@ -103,8 +103,7 @@ TOL, TOL_OF_TARGETS = 0.1, 0.05
 # Half the width of the tube of the grid, in deviations of the targets, and of later rungs, in
 # RMSEs of the grid's best model: wider tubes have fewer support vectors.
 GRID_TUBE, TUBE_OF_ERROR = 0.05, 0.3
-# Deviation that is added to the log error of a model that the limit on steps stopped: the larger it
-# is, the less the surface follows such errors.
+# Deviation added to the log error of a model that the limit on steps stopped: it counts for less.
 UNSOLVED_DEVIATION = 0.05
 
 # Pairs of classes of a model of the search. Beyond (35 classes), classes are divided into groups of
@@ -184,7 +183,7 @@ TIME_MARGIN = 2.0
 # first rung has a thousand rows: on covtype_93k (74,370 rows) standardised columns gained 0 to 1.8
 # per cent there and nothing on all rows, where their models are smoother and took 25 s, not 3.
 SCALES, SCALER_GAIN = 3.0, 0.05
-# Rows on which the Euclidean and the learned metric are compared; seconds left to learn one at all.
+# Rows on which the Euclidean and the learned metric are compared; seconds that learning one needs.
 METRIC_ROWS, METRIC_SECONDS = 4000, 12.0
 # Maximum numbers of rows and columns for which a metric is learned by default: that takes two to
 # three times the seconds of the search, at 1,000 rows of 10 columns 3 s instead of 1
