@@ -8,7 +8,7 @@ Study of Clustering Techniques and Hierarchical Matrix Formats for Kernel Ridge 
 - kd: along the coordinate of the largest range;
 - pca: along the first eigenvector of P'P, not centred;
 - cobble: by the distance from the point that is farthest from the centroid;
-- natural: by their numbers;
+- natural: by their row numbers;
 - random: along a Gaussian direction, for the search of neighbours.
 
 All rules split at the median, except for 2-means, which by default splits halfway between the
@@ -25,11 +25,14 @@ import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
 
-# Largest number of a node's rows from which centres and directions are computed: the cost of a
-# split against its precision. Set by hand.
+# Largest number of a node's rows from which centres and directions are computed: more rows make a
+# split more precise and take more time. Set by hand.
 _SAMPLE = 2000
-_LLOYD = 10  # largest number of iterations of 2-means; the split needs no convergence; set by hand
-_POWER = 30  # iterations of the power method for the first eigenvector; set by hand
+# Largest number of Lloyd iterations of a 2-means split, which need not converge. Set by hand.
+_LLOYD_ITERATIONS = 10
+# Iterations of the power method: more bring `pca` nearer to the first eigenvector and take more
+# time. Set by hand.
+_POWER_ITERATIONS = 30
 # Each side of a split gets at least 1/32 of the points, which bounds the depth by O(log n). A
 # larger fraction makes shallower trees and moves more splits away from the gap. Set by hand.
 _MAX_IMBALANCE = 32
@@ -44,7 +47,7 @@ class Split:
     by_distance: bool = False  # The value is ||x - vector||^2, otherwise <x, vector>
 
     def values(self, X: Any) -> np.ndarray:
-        """Values of rows X : (m, d); (m,)."""
+        """Values that are compared with the threshold, of rows X : (m, d); (m,)."""
         return squared_distances(X, self.vector) if self.by_distance else matmul(X, self.vector)
 
 
@@ -142,7 +145,9 @@ def cluster_tree(
     cut = _RULES[rule]
     n = X.shape[0]
     if X.dtype == np.float32 and not 1e-15 < max(X.max(), -X.min()) < 1e15:
-        X = X.astype(np.float64)  # float32 squares would overflow or vanish (3e38, 1e-38)
+        X = X.astype(
+            np.float64
+        )  # Guard: float32 squares would overflow (3e38) or underflow (1e-38).
     permutation = np.arange(n)
     # Nodes in the order root, right, left; reversed, this is the postorder.
     visited: list[tuple[int, int, int, Split | None, bool]] = []
@@ -193,7 +198,8 @@ def _postorder(
     return ClusterTree(permutation, start, stop, left, right, level, [node[3] for node in nodes])
 
 
-# A rule returns a split without a threshold, and the threshold of an unbalanced split (or None).
+# A rule returns a split, whose threshold `cluster_tree` replaces, and the threshold of an
+# unbalanced split; None stands for the median.
 _Cut = tuple[Split | None, float | None]
 
 
@@ -204,16 +210,16 @@ def _two_means(rows: Any, rng: np.random.RandomState) -> _Cut:
     distances = squared_distances(sample, first).astype(np.float64)
     total = distances.sum()
     second = _row(sample, rng.choice(m, p=distances / total)) if total > 0 else first
-    before = np.zeros(0, bool)
-    for _ in range(_LLOYD):
+    previous = np.zeros(0, bool)
+    for _ in range(_LLOYD_ITERATIONS):
         direction = second - first
         right = matmul(sample, direction) >= 0.5 * matmul(first + second, direction)
         n_right = int(np.count_nonzero(right))
-        if n_right in (0, m) or np.array_equal(right, before):
+        if n_right in (0, m) or np.array_equal(right, previous):
             break
-        sides = matmul(np.stack([~right, right]).astype(sample.dtype), sample)
-        first, second = sides[0] / (m - n_right), sides[1] / n_right
-        before = right
+        sums = matmul(np.stack([~right, right]).astype(sample.dtype), sample)
+        first, second = sums[0] / (m - n_right), sums[1] / n_right
+        previous = right
     direction = second - first
     return Split(direction, 0.0), float(0.5 * matmul(first + second, direction))
 
@@ -229,7 +235,7 @@ def _kd(rows: Any, rng: np.random.RandomState) -> _Cut:
 def _pca(rows: Any, rng: np.random.RandomState) -> _Cut:
     sample = _sample(rows, rng)
     direction = rng.standard_normal(rows.shape[1]).astype(rows.dtype)
-    for _ in range(_POWER):
+    for _ in range(_POWER_ITERATIONS):
         direction = matmul(matmul(sample, direction), sample)
         norm = np.linalg.norm(direction)
         if norm == 0.0:

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
 
-# Inner products of a batch of rows with all centroids: 2 MiB of float64, which argmax still finds
-# in the L2 cache. GEMM is slow on fewer than 64 rows. Both are set by hand.
+# Largest number of inner products of a batch of rows with all centroids: 2 MiB of float64, which
+# argmax still finds in the L2 cache; and the least rows of a batch, as GEMM is slow on fewer. Both
+# are set by hand.
 _BLOCK_VALUES = 1 << 18
 _MIN_BATCH = 64
 
@@ -72,7 +73,7 @@ def sampled_kmeans(
     sample : (m,) indices
         Rows that are clustered, in random order: the first ones are the initial centroids.
     max_iter : int
-        The default is set by hand.
+        Bound on the iterations on the sample; the default is set by hand.
 
     Returns
     -------
@@ -110,11 +111,11 @@ def kmeans_centroids(
             break
         labels = new_labels
         occupied, index = np.unique(labels, return_inverse=True)
-        indicator = sp.csr_array(
+        averaging = sp.csr_array(
             (1.0 / np.bincount(index)[index], (index, np.arange(len(index)))),
             shape=(len(occupied), len(index)),
             dtype=means.dtype,
         )
-        sums = matmul(indicator, rows)
-        means[occupied] = sums.toarray() if sp.issparse(sums) else sums
+        new_means = matmul(averaging, rows)
+        means[occupied] = new_means.toarray() if sp.issparse(new_means) else new_means
     return Centroids(means)

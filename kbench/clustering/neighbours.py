@@ -20,12 +20,13 @@ from kbench.kernels.sparse import products
 
 # Up to this number of points all pairs are compared, exactly and in O(n^2 d). Set by hand.
 EXACT_ROWS = 4096
-# Least size of a leaf: larger leaves need fewer trees, at a quadratic cost each. Set by hand.
-_LEAF = 256
+# Smallest `leaf_size` of a tree: with larger leaves fewer trees reach the recall, but the time of a
+# tree grows in proportion. Set by hand.
+_MIN_LEAF_SIZE = 256
 # Points whose true neighbours are computed to measure the recall. Each has k neighbours, so the
 # standard error at a recall of 0.99 is below 1 %. Set by hand.
 _CHECKED = 100
-_ROUNDING = 1e-4  # guard: relative difference of two float32 sums of the same distance
+_ROUNDING = 1e-4  # guard: relative difference between two float32 computations of a distance
 _BLOCK = 1024  # rows per block of distances: memory against the overhead of a call; set by hand
 
 
@@ -75,8 +76,8 @@ def nearest_neighbours(
     checked = rng.choice(n, _CHECKED, replace=False)
     # The k-th smallest distance; the point itself counts, at distance -1.
     exact = np.partition(points.distances(checked, all_points), k - 1, axis=1)[:, k - 1]
-    # Leaves have at least half of this size, so that each holds at least 2 k neighbours.
-    leaf_size = max(_LEAF, 4 * k)
+    # A leaf has at least half of this number of points, so at least 2 k.
+    leaf_size = max(_MIN_LEAF_SIZE, 4 * k)
     for _ in range(max_trees):
         tree = cluster_tree(points.rows, leaf_size, rng, rule="random")
         mark[:] = -1
@@ -127,7 +128,9 @@ class _Points:
 
 @njit(cache=True, nogil=True)
 def _merge(distances, rows, columns, ids, best, mark):
-    """Keep the k nearest of ids[rows] and `columns`, which have the distances : (a, b).
+    """Replace ids[rows] by the k nearest of these points and of `columns`.
+
+    distances : (a, b), between the points rows : (a,) and columns : (b,).
 
     ids, best : (n, k), neighbours so far (-1 for none) and their distances, changed in place.
     mark : (n,), scratch memory in which mark[j] == row says that j is among the neighbours of row.

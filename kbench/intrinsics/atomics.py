@@ -20,7 +20,7 @@ _INT = ir.IntType(64)
 CODE = ir.FunctionType(ir.VoidType(), [_INT] * 4)
 
 
-def _place(builder: Any, address: Any) -> Any:
+def _pointer(builder: Any, address: Any) -> Any:
     return builder.inttoptr(address, _INT.as_pointer())
 
 
@@ -29,7 +29,7 @@ def load(typing_context, address):
     """Return the int64 at `address`."""
 
     def generate(context, builder, signature, arguments):
-        return builder.load_atomic(_place(builder, arguments[0]), _ORDER, 8)
+        return builder.load_atomic(_pointer(builder, arguments[0]), _ORDER, 8)
 
     return types.int64(types.int64), generate
 
@@ -39,7 +39,7 @@ def store(typing_context, address, value):
     """Write the int64 `value` to `address`."""
 
     def generate(context, builder, signature, arguments):
-        builder.store_atomic(arguments[1], _place(builder, arguments[0]), _ORDER, 8)
+        builder.store_atomic(arguments[1], _pointer(builder, arguments[0]), _ORDER, 8)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
@@ -47,21 +47,21 @@ def store(typing_context, address, value):
 
 @_intrinsic
 def add(typing_context, address, value):
-    """Add `value` to the int64 at `address`; return the sum before."""
+    """Add `value` to the int64 at `address`; return the int64 before the addition."""
 
     def generate(context, builder, signature, arguments):
-        return builder.atomic_rmw("add", _place(builder, arguments[0]), arguments[1], _ORDER)
+        return builder.atomic_rmw("add", _pointer(builder, arguments[0]), arguments[1], _ORDER)
 
     return types.int64(types.int64, types.int64), generate
 
 
 @_intrinsic
 def replace(typing_context, address, before, after):
-    """Write `after` to `address` if the number there is `before`; return whether it was."""
+    """Write `after` to `address` if `before` is there; return whether (compare and swap)."""
 
     def generate(context, builder, signature, arguments):
-        place, before, after = _place(builder, arguments[0]), arguments[1], arguments[2]
-        return builder.extract_value(builder.cmpxchg(place, before, after, _ORDER, _ORDER), 1)
+        pointer, before, after = _pointer(builder, arguments[0]), arguments[1], arguments[2]
+        return builder.extract_value(builder.cmpxchg(pointer, before, after, _ORDER, _ORDER), 1)
 
     return types.boolean(types.int64, types.int64, types.int64), generate
 
@@ -151,7 +151,7 @@ def _take_blocks(context: Any, code: Any, stored: Any, function: Any, signature:
     head, body, end = (code.append_basic_block(name) for name in ("head", "body", "end"))
     builder.branch(head)
     builder.position_at_end(head)
-    start = builder.atomic_rmw("add", _place(builder, turn), block, _ORDER)
+    start = builder.atomic_rmw("add", _pointer(builder, turn), block, _ORDER)
     builder.cbranch(builder.icmp_signed("<", start, n), body, end)
     builder.position_at_end(body)
     beyond = builder.add(start, block)

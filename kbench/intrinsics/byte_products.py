@@ -1,9 +1,9 @@
 """Inner products of unsigned with signed bytes by the instruction `vpdpbusd` of AVX-512 VNNI.
 
-The instruction multiplies 64 unsigned bytes by 64 signed bytes and adds each four products to one
-of 16 integers of 32 bits, several times as fast as float32 multiply-adds. LLVM does not emit the
-instruction for a plain loop. On processors without the instruction, the plain loop
-`plain_dot_products` computes the same results.
+The instruction multiplies 64 unsigned bytes by 64 signed bytes and adds each group of
+four products to one of 16 integers of 32 bits, several times as fast as float32 multiply-adds. LLVM
+does not emit the instruction for a plain loop. On processors without the instruction, the plain
+loop `plain_dot_products` computes the same results.
 """
 
 from functools import cache
@@ -36,7 +36,7 @@ def dot_products(left, row, panels, first, dots):
     """Write dots[64 r + j] = <left[row + r], column j of a panel>, for 6 rows r and 64 columns j.
 
     left : (b, w) uint32. Four unsigned bytes each.
-    row : int64
+    row : int64. The first of the six rows.
     panels : flat uint32. Four signed bytes each; a panel (w, 64) begins at the position `first`.
     first : int64
     dots : (6 * 64,) int32, overwritten
@@ -105,12 +105,12 @@ def _compile_vnni(typing_context, left, row, panels, first, dots):
             address = builder.bitcast(builder.gep(panel, [place]), vector.as_pointer())
             columns.append(builder.load(address, align=4))
         undefined = ir.Constant(vector, ir.Undefined)
-        everywhere = ir.Constant(vector, [0] * LANES)
+        zeros = ir.Constant(vector, [0] * LANES)
         added = []
         for r in range(ROWS):
             word = builder.load(builder.gep(rows[r], [k]))
             word = builder.insert_element(undefined, word, int32(0))
-            word = builder.shuffle_vector(word, undefined, everywhere)
+            word = builder.shuffle_vector(word, undefined, zeros)
             totals = sums[r * VECTORS : (r + 1) * VECTORS]
             added += [
                 builder.call(multiply_add, [total, word, column])
@@ -120,7 +120,7 @@ def _compile_vnni(typing_context, left, row, panels, first, dots):
         k.add_incoming(index(0), entry)
         k.add_incoming(after, loop)
         for before, total in zip(sums, added, strict=True):
-            before.add_incoming(everywhere, entry)
+            before.add_incoming(zeros, entry)
             before.add_incoming(total, loop)
         builder.cbranch(builder.icmp_signed("<", after, n_words), loop, end)
 

@@ -53,8 +53,8 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
             rows, features, table, count, at, slot = arguments
             addresses, chosen = pointer(builder, rows, INT64), pointer(builder, features, INT32)
             landmarks, target = pointer(builder, table), pointer(builder, at)
-            places = (builder.gep(addresses, [INT64(r)]) for r in range(n_rows))
-            points = [pointer(builder, builder.load(place)) for place in places]
+            row_pointers = (builder.gep(addresses, [INT64(r)]) for r in range(n_rows))
+            points = [pointer(builder, builder.load(row)) for row in row_pointers]
             block = builder.mul(builder.add(count, INT64(1)), INT64(LANES))
             starts = [builder.mul(block, INT64(b)) for b in range(n_blocks)]
             sums = [accumulators(builder, n_blocks) for _ in range(n_rows)]
@@ -71,8 +71,8 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
             for r, totals in enumerate(sums):
                 for b, (start, total) in enumerate(zip(starts, totals, strict=True)):
                     t = builder.fmul(builder.load(total), load(builder, landmarks, start))
-                    place = builder.add(builder.mul(slot, INT64(r)), INT64(LANES * b))
-                    store(builder, t, target, place)
+                    output = builder.add(builder.mul(slot, INT64(r)), INT64(LANES * b))
+                    store(builder, t, target, output)
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 6), generate
@@ -129,11 +129,11 @@ def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks)
     """Return sum_j coef_j (values_j - origin_j) over n_blocks blocks of sixteen."""
 
     def generate(context, builder, signature, arguments):
-        value, start, factor = (pointer(builder, address) for address in arguments[:3])
+        value, base, factor = (pointer(builder, address) for address in arguments[:3])
         (total,) = accumulators(builder, 1)
         with cgutils.for_range(builder, arguments[3], intp=INT64) as loop:
             offset = builder.mul(loop.index, INT64(LANES))
-            difference = builder.fsub(load(builder, value, offset), load(builder, start, offset))
+            difference = builder.fsub(load(builder, value, offset), load(builder, base, offset))
             weight = load(builder, factor, offset)
             builder.store(fused(builder, difference, weight, builder.load(total)), total)
         return sum_within(builder, builder.load(total))
@@ -178,16 +178,16 @@ def _bound_block(upper: bool) -> Any:
             # 1e18 is above every distance, and its square is finite in float32.
             best = cgutils.alloca_once_value(builder, constant(1e18 if upper else 0.0))
             with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
-                side = splat(builder, builder.load(builder.gep(distance, [loop.index])))
-                other = load(builder, span, builder.mul(loop.index, INT64(LANES)))
+                to_row = splat(builder, builder.load(builder.gep(distance, [loop.index])))
+                to_pseudo = load(builder, span, builder.mul(loop.index, INT64(LANES)))
                 old = builder.load(best)
                 if upper:
-                    bound = builder.fadd(side, other)
+                    bound = builder.fadd(to_row, to_pseudo)
                     closer = builder.fcmp_ordered("<", bound, old)
                 else:
-                    bound = builder.fsub(side, other)
+                    bound = builder.fsub(to_row, to_pseudo)
                     negative = builder.fcmp_ordered("<", bound, constant(0.0))
-                    bound = builder.select(negative, builder.fsub(other, side), bound)
+                    bound = builder.select(negative, builder.fsub(to_pseudo, to_row), bound)
                     closer = builder.fcmp_ordered(">", bound, old)
                 builder.store(builder.select(closer, bound, old), best)
             bound = builder.load(best)
@@ -206,14 +206,14 @@ def _compile_transposed(typing_context, rows, n_features, at):
     def generate(context, builder, signature, arguments):
         addresses, count = pointer(builder, arguments[0], INT64), arguments[1]
         target = pointer(builder, arguments[2])
-        places = (builder.gep(addresses, [INT64(r)]) for r in range(LANES))
-        points = [pointer(builder, builder.load(place)) for place in places]
+        row_pointers = (builder.gep(addresses, [INT64(r)]) for r in range(LANES))
+        points = [pointer(builder, builder.load(row)) for row in row_pointers]
 
         def square(first):
             columns = _transpose(builder, [load(builder, point, first) for point in points])
             for k, column in enumerate(columns):
-                place = builder.add(first, INT64(k))
-                store(builder, column, target, builder.mul(place, INT64(LANES)))
+                feature = builder.add(first, INT64(k))
+                store(builder, column, target, builder.mul(feature, INT64(LANES)))
 
         n_before = builder.udiv(builder.sub(count, INT64(1)), INT64(LANES))
         with cgutils.for_range(builder, n_before, intp=INT64) as loop:
@@ -226,17 +226,17 @@ def _compile_transposed(typing_context, rows, n_features, at):
 
 
 def _transpose(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Columns of a 16 x 16 matrix given by rows: four rounds exchange entries at a distance."""
-    for distance in (8, 4, 2, 1):
+    """Columns of a 16 x 16 matrix of rows: a round swaps entries (i, j + s) and (i + s, j)."""
+    for shift in (8, 4, 2, 1):
         exchanged = list(vectors)
         for i in range(LANES):
-            if i & distance:
+            if i & shift:
                 continue
-            a, b = vectors[i], vectors[i | distance]
-            first = [j + LANES - distance if j & distance else j for j in range(LANES)]
-            second = [j + LANES if j & distance else j + distance for j in range(LANES)]
+            a, b = vectors[i], vectors[i | shift]
+            first = [j + LANES - shift if j & shift else j for j in range(LANES)]
+            second = [j + LANES if j & shift else j + shift for j in range(LANES)]
             exchanged[i] = pick(builder, a, b, first)
-            exchanged[i | distance] = pick(builder, a, b, second)
+            exchanged[i | shift] = pick(builder, a, b, second)
         vectors = exchanged
     return vectors
 
@@ -256,30 +256,30 @@ def _kernel_tile(n_vectors: int, n_at_once: int) -> Any:
             stride = builder.mul(count, INT64(LANES))
             starts = [builder.mul(stride, INT64(v)) for v in range(n_vectors)]
 
-            def number(place, j):
+            def broadcast(place, j):
                 return splat(
                     builder, builder.load(builder.gep(landmarks, [builder.add(place, INT64(j))]))
                 )
 
-            with cgutils.for_range(builder, INT64(LANES // n_at_once), intp=INT64) as part:
-                first = builder.mul(part.index, INT64(n_at_once))
+            with cgutils.for_range(builder, INT64(LANES // n_at_once), intp=INT64) as group:
+                first = builder.mul(group.index, INT64(n_at_once))
                 sums = [accumulators(builder, n_vectors) for _ in range(n_at_once)]
                 with cgutils.for_range(builder, count, intp=INT64) as loop:
                     offset = builder.mul(loop.index, INT64(LANES))
                     row_entries = [load(builder, rows, builder.add(s, offset)) for s in starts]
                     place = builder.add(builder.add(offset, INT64(LANES)), first)
                     for j, totals in enumerate(sums):
-                        entry = number(place, j)
+                        entry = broadcast(place, j)
                         for value, total in zip(row_entries, totals, strict=True):
                             difference = builder.fsub(value, entry)
                             square = fused(builder, difference, difference, builder.load(total))
                             builder.store(square, total)
                 for j, totals in enumerate(sums):
-                    scale = number(first, j)
-                    line = builder.mul(builder.add(first, INT64(j)), INT64(LANES))
+                    scale = broadcast(first, j)
+                    row = builder.mul(builder.add(first, INT64(j)), INT64(LANES))
                     for v, total in enumerate(totals):
                         t = builder.fmul(builder.load(total), scale)
-                        place = builder.add(builder.mul(slot, INT64(v)), line)
+                        place = builder.add(builder.mul(slot, INT64(v)), row)
                         store(builder, exp2(builder, t), target, place)
             return context.get_dummy_value()
 

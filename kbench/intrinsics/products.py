@@ -36,7 +36,8 @@ def at_first_shift(factorise: Callable[[float], _T], first: float, second: float
     """Return factorise(shift) for the first shift of the diagonal that gives a factor.
 
     factorise : raises a LinAlgError if there is no factor
-    first, second : the first two shifts that are tried; each further shift is ten times the last
+    first, second : the first two shifts that are tried; each further shift is ten times the last,
+        set by hand: a larger factor needs fewer attempts, but shifts more than is needed
     """
     shift, following = first, second
     while True:
@@ -76,5 +77,5 @@ if hasattr(os, "register_at_fork"):
 
 @functools.cache
 def _libraries() -> ThreadpoolController:
-    """The loaded libraries; looking for them takes milliseconds."""
+    """The BLAS and OpenMP libraries in this process; looking for them takes milliseconds."""
     return ThreadpoolController()

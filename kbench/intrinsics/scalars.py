@@ -11,22 +11,22 @@ from numba import types
 from numba.extending import intrinsic
 
 
-def _choice(sign: str) -> Any:
+def _choice(comparison: str) -> Any:
     def choose(typing_context, a, b):
-        """Return the larger (or smaller) of two signed integers or floats of one type, no NaN."""
+        """Return the larger (or smaller) of two signed integers, or floats not NaN, of one type."""
         if a != b or a not in types.signed_domain | types.real_domain:
             return None
 
         def generate(context, builder, signature, arguments):
             compare = builder.icmp_signed if a in types.signed_domain else builder.fcmp_ordered
-            return builder.select(compare(sign, *arguments), *arguments)
+            return builder.select(compare(comparison, *arguments), *arguments)
 
         return a(a, a), generate
 
     return choose
 
 
-def _reading(old: Any, new: Any, read_as: Any) -> Any:
+def _bitcast(old: Any, new: Any, read_as: Any) -> Any:
     def read(typing_context, value):
         """Return the number of the new type that has the same bits."""
 
@@ -41,8 +41,8 @@ def _reading(old: Any, new: Any, read_as: Any) -> Any:
 def _compile_popcount(typing_context, word):
     """Return the number of ones in an unsigned integer, as an integer of the same type.
 
-    LLVM vectorises it on every processor (VPOPCNTDQ, or a table of nibbles). NumPy's version is
-    `numpy.bitwise_count`, which numba does not compile.
+    LLVM vectorises the count on every processor (VPOPCNTDQ, or a table of nibbles). NumPy's
+    version is `numpy.bitwise_count`, which numba does not compile.
     """
 
     def generate(context, builder, signature, arguments):
@@ -53,7 +53,7 @@ def _compile_popcount(typing_context, word):
 
 larger: Any = intrinsic(_choice(">"))
 smaller: Any = intrinsic(_choice("<"))
-bits_of: Any = intrinsic(_reading(types.float32, types.int32, ir.IntType(32)))
-with_bits: Any = intrinsic(_reading(types.int32, types.float32, ir.FloatType()))
-with_64_bits: Any = intrinsic(_reading(types.int64, types.float64, ir.DoubleType()))
+bits_of: Any = intrinsic(_bitcast(types.float32, types.int32, ir.IntType(32)))
+with_bits: Any = intrinsic(_bitcast(types.int32, types.float32, ir.FloatType()))
+with_64_bits: Any = intrinsic(_bitcast(types.int64, types.float64, ir.DoubleType()))
 popcount: Any = intrinsic(_compile_popcount)

@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-# Numbers of float32 in a vector register of AVX-512.
+# float32 numbers in a vector register of AVX-512.
 LANES = 16
 # Guard: smallest exponent of a power of two. Smaller powers would give denormal products with
 # coefficients, which are slow; 2^-100 is far below the rounding error of any sum of kernel values.
@@ -26,7 +26,7 @@ FREE = ("contract", "nsz")
 # it is exact at f = 0 and has a relative error of 2e-7, about that of float32.
 _POLYNOMIAL = (0.0013264727, 0.0096715127, 0.055507337, 0.24022242, 0.69314698)
 # 1.5 * 2^23: adding it to a float32 leaves the number, rounded to an integer, in the low bits.
-_ROUNDING = 12582912.0
+_TO_INTEGER = 12582912.0
 
 
 def constant(value: float) -> ir.Constant:
@@ -67,8 +67,8 @@ def pick(builder: Any, a: Any, b: Any, places: Iterable[int]) -> Any:
 def splat(builder: Any, scalar: Any) -> Any:
     """A vector of sixteen copies of an LLVM scalar."""
     undefined = ir.Constant(VECTOR, ir.Undefined)
-    one = builder.insert_element(undefined, scalar, ir.Constant(INT32, 0))
-    return builder.shuffle_vector(one, undefined, integers(0))
+    first_lane = builder.insert_element(undefined, scalar, ir.Constant(INT32, 0))
+    return builder.shuffle_vector(first_lane, undefined, integers(0))
 
 
 def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
@@ -95,13 +95,13 @@ def sum_within(builder: Any, vector: Any) -> Any:
 
 
 def exp2(builder: Any, t: Any) -> Any:
-    """2^t of each entry, relative error 2e-7; exponents below -100 are raised to -100."""
+    """2^t of each entry, relative error 2e-7; exponents below -100 and NaN count as -100."""
     low = constant(_SMALLEST_EXPONENT)
     # The comparison is false for NaN, the exponent of padding landmarks at an infinite distance.
     t = builder.select(builder.fcmp_ordered(">", t, low), t, low)
     # With fast-math flags, LLVM would cancel the addition and subtraction of the constant.
-    shifted = builder.fadd(t, constant(_ROUNDING))
-    f = builder.fsub(t, builder.fsub(shifted, constant(_ROUNDING)))
+    shifted = builder.fadd(t, constant(_TO_INTEGER))
+    f = builder.fsub(t, builder.fsub(shifted, constant(_TO_INTEGER)))
     p = constant(_POLYNOMIAL[0])
     for coefficient in (*_POLYNOMIAL[1:], 1.0):
         p = fused(builder, p, f, constant(coefficient))

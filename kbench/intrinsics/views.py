@@ -1,5 +1,5 @@
-"""Matrices in a part of a flat array. numba's slices and `reshape` compile ten times as long, and
-functions without reference counting cannot return them."""
+"""Views of a contiguous section of a flat array. numba's slices and `reshape` take ten times as
+long to compile, and functions without reference counting cannot return them."""
 
 from typing import Any
 

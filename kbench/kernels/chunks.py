@@ -9,13 +9,14 @@ import scipy.sparse as sp
 
 from kbench.kernels.threads import run_tasks
 
-# Limits of a chunk: rows, and values of dense rows (256 KB in float64 fit the cache). Chunks of CSR
-# rows have any width: `layout` has refused rows that would take too much memory as dense ones. Sums
-# are added by chunk, so that other limits round origins, and with them kernel values, differently.
-# Set by hand.
+# Limits of a chunk: rows, and values of dense rows (256 KiB in float64, which fit the L2 cache).
+# Chunks of CSR rows have any width: `layout` has refused rows that would take too much memory as
+# dense ones. Sums are added by chunk, so that other limits round origins, and with them kernel
+# values, differently. Set by hand.
 _ROWS = 4096
 _VALUES = 1 << 15
-# Dense copies of CSR rows with more columns than this have only the columns in use. Set by hand.
+# Dense copies of CSR rows with more columns than this have only the columns in use: that saves
+# memory and costs a search for these columns. Set by hand.
 _WIDE = 1 << 14
 
 
@@ -28,8 +29,8 @@ def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarra
 def dense_on_used_columns(X: Any) -> np.ndarray:
     """Return rows X : (m, d) as a dense array; wide CSR rows lose the columns of zeros.
 
-    Distances and inner products between the rows do not change. Memory is at most m numbers for
-    each entry of X.
+    Distances and inner products between the rows do not change. Memory is m numbers for each
+    column that is kept: for wide rows, at most m for each stored entry of X.
     """
     if sp.issparse(X):
         if X.shape[1] > _WIDE:

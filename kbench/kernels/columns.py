@@ -10,7 +10,8 @@ from kbench.kernels.work_sharing import Loop, divided, share
 
 # Nanoseconds to gather a value (`scripts/bench_kernels.py`); the number of threads follows from it.
 _NANOSECONDS = 0.4
-# Columns in a cache line of the output, so that no two threads write to the same line.
+# Threads take multiples of this number of columns, a cache line of 32-bit numbers (64 bytes), so
+# that hardly any two threads write to the same line.
 _MULTIPLE = 16
 
 
@@ -22,7 +23,7 @@ def take_columns(array: np.ndarray, columns: Any) -> np.ndarray:
     """
     if isinstance(columns, slice):
         return np.ascontiguousarray(array[:, columns])
-    # The compiled loop does not check unsigned indices for negative numbers.
+    # With unsigned indices, the compiled loop does not test for negative ones.
     indices = np.ascontiguousarray(columns, np.int64).view(np.uint64)
     out = np.empty((len(array), len(indices)), array.dtype)
     cost = _NANOSECONDS * out.size

@@ -58,7 +58,7 @@ def _products(inner, half_left, half_right):
 
 
 def _radius(levels: np.ndarray) -> np.ndarray:
-    """Return roots of exponentially distributed numbers, from uniform levels."""
+    """Return the square roots of the exponential distribution's quantiles at `levels`."""
     radii: np.ndarray = np.sqrt(-np.log1p(-levels))
     return radii
 

@@ -88,8 +88,9 @@ class Matern12(Kernel):
         return np.ones(A.shape[0])
 
     def entry_error(self, A: CentredPoints) -> float:
-        # d + 2 float64 products are each rounded by eps ||x||^2 before the root; 4 float32 eps
-        # cover the root, the exponential and two roundings.
+        # A squared distance sums d + 2 float64 products, whose absolute values add up to at most
+        # 4 max ||x||^2: each partial sum is rounded by eps / 2 of that, and so are the two norms.
+        # 4 float32 eps cover the root, the exponential and two roundings.
         squares = (len(A.rows.T) + 2) * np.finfo(np.float64).eps * A.rows[:, -1].max(initial=0.0)
         return 4.0 * float(np.finfo(np.float32).eps) + self.gamma * math.sqrt(2.0 * squares)
 

@@ -13,7 +13,7 @@ from kbench.stored import check_arrays, require
 
 @dataclass(frozen=True)
 class _GramRows:
-    """Rows of a precomputed matrix: values with the training points, and positions among these."""
+    """Rows of a precomputed matrix: kernel values with the n training points, and row numbers."""
 
     values: np.ndarray | None  # (a, n); None for centres, of which only the positions are needed
     ids: np.ndarray  # (a,) positions among the n training points; meaningless for new points
@@ -67,5 +67,5 @@ class Precomputed(Kernel):
 
     def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
         require(isinstance(points, _GramRows), "the points are of another class")
-        require(points.values is None, "points of a given kernel matrix are stored by number")
+        require(points.values is None, "points of a precomputed kernel should be row numbers alone")
         return check_arrays(points, ids="i8 n")["n"]
