@@ -14,8 +14,8 @@ from kbench.intrinsics.tree_descent import ROWS, descend
 from kbench.prediction.landmarks import Router
 from kbench.stored import check_arrays, check_whole, require
 
-# Largest number of rows from which `variance_tree` is grown: more rows take more time, with fewer a
-# split is chosen from few rows. Set by hand for a few hundred leaves.
+# Largest number of rows from which `variance_tree` is grown: more rows take more time; with fewer,
+# a few rows decide each of the last splits. Set by hand for a few hundred leaves.
 _SAMPLE = 10_000
 
 
@@ -110,10 +110,10 @@ class AxisTree(Router):
         n = check_arrays(self, in_c_order=True, nodes="u4 3 n", leaf="i8 n")["n"]
         require(n > 0, "the tree has no node")
         inner = self.leaf < 0
-        places = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(n))
-        require(np.array_equal(self.nodes[2], places), "nodes out of order")
+        children = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(n))
+        require(np.array_equal(self.nodes[2], children), "nodes out of order")
         require(n == 2 * int(inner.sum()) + 1, "the tree has another number of nodes")
-        require(np.all(places[inner] > np.flatnonzero(inner)), "nodes out of order")
+        require(np.all(children[inner] > np.flatnonzero(inner)), "nodes out of order")
         require(
             np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)), "wrong leaves"
         )
@@ -187,8 +187,8 @@ def _tree(fitted: Any) -> AxisTree:
 
 def single_leaf() -> AxisTree:
     """The tree with one leaf, which compares nothing."""
-    none = np.array([-1])
-    return AxisTree(none, np.zeros(1), none, none)
+    no_node = np.array([-1])
+    return AxisTree(no_node, np.zeros(1), no_node, no_node)
 
 
 def _rounded_down(threshold: np.ndarray) -> np.ndarray:

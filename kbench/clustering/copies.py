@@ -21,18 +21,18 @@ _CONTINUOUS, _MIN_VALUES = 0.5, 20
 
 
 def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find the rows that are not copies of earlier rows; None if no row is a copy.
+    """Find the rows that are not copies of earlier rows; None if none counts as a copy.
 
     X : (n, d) array or canonical CSR
     y : (n,) or (n, m) targets or labels
 
     Returns the numbers of these rows in increasing order, (m,), and for each row of X the position
-    of the row that it equals among them, (n,).
+    among these of the row that it equals, (n,).
 
     O(n d) for the keys of the rows, O(n log n) for sorting them.
     """
-    _, firsts, same = np.unique(row_keys(X), return_index=True, return_inverse=True)
-    first = firsts[same]  # for each row, the first row that equals it
+    _, firsts, key = np.unique(row_keys(X), return_index=True, return_inverse=True)
+    first = firsts[key]  # for each row, the first row that equals it
     rows, group = np.unique(first, return_inverse=True)
     if len(rows) == len(first) or np.any(y != y[first]):
         return None

@@ -205,14 +205,15 @@ def approximate_kernel_kmeans(
     """
     centres, labels = two_step_kernel_kmeans(kernel, n_clusters, sample, rng, max_iter=max_iter)
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
-    # Values are rounded to `kernel.dtype`; eigenvalues up to m eps of the largest may be rounding.
+    # Values are rounded to `kernel.dtype`, so eigenvalues below m eps times the largest may be
+    # rounding errors; the pseudoinverse takes them for 0.
     projection = scipy.linalg.pinvh(gram, rtol=len(sample) * np.finfo(kernel.dtype).eps)
     for _ in range(max_iter):
         weights = matmul(_mean_values(kernel, sample, labels), projection)
         new_labels = KernelCentres(kernel, sample, weights).assign_training(kernel)
         centres = KernelCentres(kernel, sample, weights[np.unique(new_labels)])
-        before, labels = labels, _without_gaps(new_labels)
-        if np.array_equal(labels, before):
+        previous, labels = labels, _without_gaps(new_labels)
+        if np.array_equal(labels, previous):
             break
     return centres, labels
 
@@ -230,13 +231,13 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
 
     Returns
     -------
-    (m,) ints 0 .. k-1, each with a point; sum_c sum_{j in S_c} ||phi(x_j) - mu_c||^2 is not larger
-    than for the first labels.
+    (m,) ints 0 .. k-1, each the label of a point; sum_c sum_{j in S_c} ||phi(x_j) - mu_c||^2 is not
+    larger than for the first labels.
     """
     labels = _without_gaps(labels)
     for _ in range(max_iter):
         mean = mean_weights(labels)
-        inner = matmul(mean, gram)
+        inner = matmul(mean, gram)  # <mu_c, phi(x_j)> : (k, m)
         squared_norms = matmul(mean, inner[labels, np.arange(len(labels))])
         new_labels = _without_gaps(np.argmin(squared_norms[:, None] - 2.0 * inner, axis=0))
         if np.array_equal(new_labels, labels):
@@ -264,7 +265,7 @@ def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -
     """U K_nS : (k, m) float64, the mean kernel values of each cluster with the sampled points.
 
     sample : (m,) indices
-    labels : (n,) ints 0 .. k-1, each with a point
+    labels : (n,) ints 0 .. k-1, each the label of a point
 
     O(n m d) time; memory of a block of kernel values.
     """

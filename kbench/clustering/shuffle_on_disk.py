@@ -22,9 +22,9 @@ from kbench.files import mapped, mapped_numbers
 from kbench.kernels.threads import cached_property
 
 _STARTS = "starts.npy"  # (k + 1,) int64, written last: a run that has it is complete
-# Rows that are gathered and written at a time: 14 MiB of 54 float32 numbers. More take more memory,
-# fewer cost more calls. Set by hand.
-_WRITTEN = 65536
+# Rows that are gathered and written at a time: 13.5 MiB for 54 float32 features. More rows take
+# more memory, fewer rows cost more calls. Set by hand.
+_ROWS_PER_WRITE = 65536
 
 
 class _Run:
@@ -61,7 +61,7 @@ class RowsByCluster:
 
     Parameters
     ----------
-    folder : Of runs that `spill` wrote
+    folder : Folder with the runs that `spill` wrote
     dtype : dtype of the features
 
     Attributes
@@ -93,7 +93,7 @@ class RowsByCluster:
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
     def parts(self, cluster: int) -> list[tuple[Any, np.ndarray]]:
-        """X : (s, d) array or CSR and y : (s,) of a cluster by run, as they lie on disk."""
+        """X : (s, d) array or CSR and y : (s,) of a cluster from each run, as memory maps."""
         return [run.rows(cluster) for run in self._runs]
 
     def cluster(self, cluster: int) -> tuple[Any, np.ndarray]:
@@ -140,7 +140,7 @@ def spill(
     folder : Created. Complete runs that an interrupted call left there are kept, so the folder has
         to belong to these rows and this `assign`.
     encode : Block -> (b,) targets to write
-    nbytes : Expected bytes of all rows, which must be free on the disk
+    nbytes : Expected bytes of all rows; what the folder does not yet hold must be free on the disk
 
     Raises KbenchError: the disk has not enough free space (checked before anything is written) or
     becomes full; a run that is not complete is removed.
@@ -148,14 +148,14 @@ def spill(
     One pass over the rows, O(n d) time and what `assign` takes. Memory: a block of rows, the sorted
     copy of 65,536 of them, and 16 bytes per row of the block.
     """
-    begun = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    bytes_there = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     with _writing(folder, nbytes):
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
-    if free < nbytes - begun:
+    if free < nbytes - bytes_there:
         raise KbenchError(
-            f"{folder}: {_gigabytes(nbytes - begun)} are needed for rows in the order of their "
-            f"clusters, {_gigabytes(free)} are free; scratch names another folder"
+            f"{folder}: {_gigabytes(nbytes - bytes_there)} are needed for rows in the order of "
+            f"their clusters, {_gigabytes(free)} are free; set scratch to another folder"
         )
     n_runs = start = 0
     for block in rows.blocks():
@@ -210,11 +210,11 @@ def _write_run(folder: Path, X: Any, y: np.ndarray, labels: np.ndarray, n_cluste
     else:
         names = ("X",)
         # One array serves all batches, because new pages take as long as gathering.
-        gathered = np.empty((min(len(order), _WRITTEN), X.shape[1]), X.dtype)
+        gathered = np.empty((min(len(order), _ROWS_PER_WRITE), X.shape[1]), X.dtype)
     with ExitStack() as stack:
         files = [stack.enter_context(open(folder / name, "wb")) for name in names]
-        for begin in range(0, len(order), _WRITTEN):
-            rows = order[begin : begin + _WRITTEN]
+        for begin in range(0, len(order), _ROWS_PER_WRITE):
+            rows = order[begin : begin + _ROWS_PER_WRITE]
             if sp.issparse(X):
                 batch = X[rows]
                 files[0].write(batch.data.data)

@@ -34,7 +34,7 @@ def weighted_kmeans(
     rng : RandomState
         Draws the initial centres.
     max_iter : int
-        The default is set by hand.
+        Bound on Lloyd's iterations; the default is set by hand.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def weighted_kmeans(
 def _initial_centres(
     X: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Draw rows by weight times squared distance to the nearest row drawn before."""
+    """Draw rows with probabilities proportional to weight times squared distance to drawn rows."""
     rows = [_draw(weights, rng)]
     nearest = np.full(len(X), np.inf)
     while len(rows) < min(n_clusters, len(X)):

@@ -38,7 +38,8 @@ def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reache
         states = [cgutils.alloca_once_value(builder, i64(0)) for _ in points]
         levels = cgutils.alloca_once_value(builder, depth)
 
-        def level(point, state):
+        def step_down(point, state):
+            # Return 0 only at a leaf, which is its own child.
             node = builder.load(state)
             feature = builder.zext(builder.load(builder.gep(features, [node])), i64)
             entry = builder.load(builder.gep(point, [feature]))
@@ -53,8 +54,8 @@ def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reache
         done = builder.append_basic_block("done")
         builder.branch(body)
         builder.position_at_end(body)
-        steps = [level(point, state) for point, state in zip(points, states, strict=True)]
-        changed = builder.icmp_unsigned("!=", reduce(builder.or_, steps), i64(0))
+        moves = [step_down(point, state) for point, state in zip(points, states, strict=True)]
+        changed = builder.icmp_unsigned("!=", reduce(builder.or_, moves), i64(0))
         remaining = builder.sub(builder.load(levels), i64(1))
         builder.store(remaining, levels)
         deeper = builder.icmp_unsigned("!=", remaining, i64(0))

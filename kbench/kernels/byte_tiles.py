@@ -41,15 +41,15 @@ def _copy_columns(right, first, width, panels):
         for panel in range(_PANELS):
             start = panel * COLUMNS
             count = min(COLUMNS, width - start)
-            place = (panel * n_words + k) * COLUMNS
-            target = panels[place : place + COLUMNS]
+            begin = (panel * n_words + k) * COLUMNS
+            target = panels[begin : begin + COLUMNS]
             for j in range(count):
                 target[j] = source[start + j] ^ np.uint32(_SIGN_BITS)
 
 
 @njit(fastmath=_FLAGS, nogil=True)
 def _write(dots, shift, squares, unit, out):
-    """out[j] = 2^-(unit D_j)"""
+    """out[j] = 2^-(unit D_j), D_j = shift + squares[j] - 2 dots[j]."""
     real, shift = out.dtype.type, np.int32(shift)
     for j in range(out.shape[0]):
         out[j] = power_of_two(-unit * real(np.int32(shift + squares[j] - 2 * dots[j])))
@@ -57,7 +57,7 @@ def _write(dots, shift, squares, unit, out):
 
 @njit(fastmath=_FLAGS, nogil=True)
 def _add(dots, shift, squares, unit, coef, partial):
-    """partial[j] += coef 2^-(unit D_j)"""
+    """partial[j] += coef 2^-(unit D_j), D_j as in `_write`."""
     real, shift = partial.dtype.type, np.int32(shift)
     for j in range(partial.shape[0]):
         exponent = -unit * real(np.int32(shift + squares[j] - 2 * dots[j]))
@@ -66,10 +66,10 @@ def _add(dots, shift, squares, unit, coef, partial):
 
 @njit(cache=True, nogil=True, fastmath=_FLAGS)
 def _tiles(left, shifts, right, squares, unit, coef, values, block, start, stop):
-    """Compute kernel values of the right points start .. stop-1; multiply or store them.
+    """Compute kernel values of the right points start .. stop-1; add them up or store them.
 
-    left : (b, w), shifts : (b,), |x|^2 - 256 sum_k x_k, b a multiple of ROWS; right : (w, n),
-    squares : (n,), |z|^2. With coef : (b,), values[j] += sum_i coef_i k_ij; with coef empty,
+    left : (b, w), shifts : (b,) = |x|^2 - 256 sum_k x_k, b a multiple of ROWS; right : (w, n),
+    squares : (n,) = |z|^2. With coef : (b,), values[j] += sum_i coef_i k_ij; with coef empty,
     block : (a, n) = k, a <= b.
     """
     n_words = left.shape[1]
@@ -137,7 +137,7 @@ def _run(left: np.ndarray, shifts: np.ndarray, B: BytePoints, *arguments: Any) -
 
 
 def _left(A: BytePoints) -> tuple[np.ndarray, np.ndarray]:
-    """Return the points as rows, their number a multiple of ROWS, and |x|^2 - 256 sum_k x_k."""
+    """Return the points as rows, padded to a multiple of ROWS, and |x|^2 - 256 sum_k x_k."""
     n = A.shape[0]
     words = np.zeros((-(-n // ROWS) * ROWS, len(A.words)), np.uint32)
     words[:n] = A.words.T

@@ -58,15 +58,16 @@ _FARTHEST = 1e16
 # Rows and columns of a block of values between sparse points, 8 MiB in float32. Set by hand.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
-# Roundings of a value in units of half an eps: of f, of the sum for each feature, and of the
-# features for their length. The first two are set by hand, the third follows from the slopes of f.
-_OF_FUNCTION, _OF_SUM, _OF_FEATURES = 5.0, 0.4, 2.0
+# Terms of the bound on a value's error, in units of eps / 2: for f, for each feature in the sum,
+# and for each unit of the length of a prepared point, whose features are rounded. The first two are
+# set by hand; the third counts two points, as the slopes of f are at most 1.
+_F_ROUNDINGS, _SUM_ROUNDINGS, _FEATURE_ROUNDINGS = 5.0, 0.4, 2.0
 # Bound on the error of float32 values between sparse rows; beyond it float64 is used. Set by hand.
 _SPARSE_ERROR = 1e-5
 
 
 def check_spread(gamma: float, scale: float, widest: float) -> None:
-    """Raise ValueError if exponents of features that spread over `widest` would overflow."""
+    """Raise ValueError if features up to `widest` from the origin make exponents overflow."""
     if not scale * widest < _LARGEST_FEATURE:
         raise ValueError(
             f"gamma={gamma} is too large for features that spread over {widest:.3g}: "
@@ -143,7 +144,7 @@ class DistanceKernel(Kernel):
     gamma: float = parameter(GAMMA)
     # None before `bind` and for wide CSR rows.
     layout: Layout | None = field(default=None, repr=False, compare=False)
-    # Switches for ablations and tests.
+    # Whether bits and bytes are packed: switches for ablations and tests.
     packing: Packing = field(default=Packing(), repr=False, compare=False)
 
     # Power of the feature differences in t.
@@ -169,11 +170,12 @@ class DistanceKernel(Kernel):
         layout = self.layout
         if layout is None or layout.lattice is not None or len(layout.bits):
             return self.bind(X)
-        # Relative to the origin of all rows, features of some rows may be longer. The layout stays
-        # if the rounding of features is less than that of their sum, as `entry_error` bounds both.
+        # Differences from the origin of all rows may be larger than from these rows' own, and are
+        # then rounded more. The layout of all rows stays if this rounding is less than that of the
+        # sum over features, as `entry_error` bounds both.
         p = len(layout.features)
         longest = (p * (self._scale * layout.spread) ** self.power) ** (1.0 / self.power)
-        return self if _OF_FEATURES * longest <= _OF_SUM * p else self.bind(X)
+        return self if _FEATURE_ROUNDINGS * longest <= _SUM_ROUNDINGS * p else self.bind(X)
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         if sp.issparse(X):
@@ -195,15 +197,16 @@ class DistanceKernel(Kernel):
                 return points
         words = layout.pack(X)
         width = p if words is not None else p + q
-        features = np.zeros((_padded(width + self._n_last(layout)), n), dtype)
+        features = np.zeros((_padded(width + self._n_distance_features(layout)), n), dtype)
 
         def write(first: int, columns: np.ndarray, origin: np.ndarray) -> None:
             target = features[first : first + len(columns)]
             is_sparse = sp.issparse(X)
-            places = np.arange(len(columns)) if is_sparse else columns
+            # Chunks of sparse rows have these columns alone, chunks of dense rows have all.
+            positions = np.arange(len(columns)) if is_sparse else columns
 
             def scale(rows: slice, values: np.ndarray) -> None:
-                _write_scaled(values, places, origin, self._scale, target, rows.start)
+                _write_scaled(values, positions, origin, self._scale, target, rows.start)
 
             if len(columns) and is_sparse:
                 each_chunk(X, columns, scale)
@@ -213,7 +216,7 @@ class DistanceKernel(Kernel):
         write(0, layout.features, layout.origin)
         if words is None:
             write(p, layout.bits, layout.low)
-        if self._n_last(layout) and distance is not None:
+        if self._n_distance_features(layout) and distance is not None:
             features[width] = np.minimum(distance ** (1.0 / self.power), _FARTHEST)
         return DensePoints(features, words, factor)
 
@@ -239,14 +242,15 @@ class DistanceKernel(Kernel):
             distance[rows] += terms.sum(axis=1)
         return distance
 
-    def _n_last(self, layout: Layout) -> int:
+    def _n_distance_features(self, layout: Layout) -> int:
         """Number of features that hold the distance of constant columns: 0 or 1."""
         return int(len(layout.constants) > 0 and not self.exponential)
 
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> Any:
         Z = X.astype(np.float64) * math.sqrt(2.0 * self._rate)
         halves = 0.5 * squared_norms(Z)
-        # Two half norms and an inner product are summed, each with an error of half an eps.
+        # Two half norms and an inner product, of magnitudes up to 4 times the largest half norm
+        # together, are each rounded by eps / 2, and so are their sums.
         if 4.0 * np.finfo(np.float32).eps * halves.max(initial=0.0) > _SPARSE_ERROR:
             dtype = np.dtype(np.float64)
         return SparsePoints(Z.astype(dtype), halves)
@@ -379,7 +383,7 @@ class DistanceKernel(Kernel):
             return points
         layout = self.layout
         assert layout is not None
-        p, q, last = len(layout.features), len(layout.bits), self._n_last(layout)
+        p, q, last = len(layout.features), len(layout.bits), self._n_distance_features(layout)
         features = np.zeros((_padded(p + q + last), points.shape[0]), points.features.dtype)
         features[:p] = points.features[:p]
         features[p + q : p + q + last] = points.features[p : p + last]
@@ -390,18 +394,23 @@ class DistanceKernel(Kernel):
         return np.ones(A.shape[0])
 
     def entry_error(self, A: Any) -> float:
-        eps = 0.5 * float(np.finfo(np.float32).eps)
+        half_eps = 0.5 * float(np.finfo(np.float32).eps)
         if self.layout is None:
             return self._sparse_error(A)
         if isinstance(A, BytePoints):
             assert self.layout.lattice is not None
-            return 8.0 * eps + self.layout.lattice.entry_error(np.dtype(np.float32), self._scale)
-        # Features are rounded once, by eps |z|; the slope of u -> f(-u^power), and u times the
-        # slope, are below 1.
+            # Up to 4 half eps are of `power_of_two`, and three roundings of the exponent t change a
+            # value by |t 2^t ln 2| < 0.4 half eps each; 8 is a margin, set by hand.
+            return 8.0 * half_eps + self.layout.lattice.entry_error(
+                np.dtype(np.float32), self._scale
+            )
+        # Features z are rounded once, by |z| eps / 2; the slope of u -> f(-u^power), and u times
+        # the slope, are below 1.
         features = A.features.astype(np.float64)
         norm = np.max((np.abs(features) ** self.power).sum(axis=0), initial=0.0)
         length = float(norm) ** (1.0 / self.power)
-        return eps * (_OF_FUNCTION + _OF_SUM * len(features) + _OF_FEATURES * length)
+        of_sum, of_features = _SUM_ROUNDINGS * len(features), _FEATURE_ROUNDINGS * length
+        return half_eps * (_F_ROUNDINGS + of_sum + of_features)
 
     def nanoseconds(self, A: Any) -> float:
         if isinstance(A, BytePoints):
@@ -424,12 +433,14 @@ class DistanceKernel(Kernel):
         for columns in (layout.features, layout.bits, layout.constants):
             check_indices(columns, n_features, "columns of the layout")
         if isinstance(points, BytePoints):
-            require(layout.lattice is not None, "the points are bytes, and there is no lattice")
+            require(
+                layout.lattice is not None, "the points are bytes, but the layout has no lattice"
+            )
             require(len(points.words) == -(-(p + q) // 4), "the points have another width")
             return int(points.shape[0])
         require(isinstance(points, DensePoints), "the points are of another class")
         require(points.features.dtype == dtype, f"the points should be {dtype}")
-        width = (p + q if points.words is None else p) + self._n_last(layout)
+        width = (p + q if points.words is None else p) + self._n_distance_features(layout)
         require(len(points.features) == _padded(width), "wrong width of features")
         if points.words is not None:
             require(len(points.words) == layout.n_words, "the points have another width")

@@ -20,7 +20,7 @@ class InnerProductKernel(Kernel):
         """Bound |inner product| and |value| between rows of at most this squared norm."""
 
     def _prepared(self, X: Any, factor: float, dtype: np.dtype) -> Any:
-        """Rows X : (n, d) times `factor`, whose kernel values are in the range of `dtype`."""
+        """Rows X : (n, d) times `factor`; raises KernelRangeError if `dtype` cannot hold values."""
         with np.errstate(over="ignore", invalid="ignore"):
             rows = float_rows(X if factor == 1.0 else X * factor, dtype)
             entries = rows.data if sp.issparse(rows) else rows
@@ -38,8 +38,11 @@ class InnerProductKernel(Kernel):
         """Turn inner products into kernel values in place."""
 
     @abstractmethod
-    def _slope(self, largest: float) -> float:
-        """Bound |value| + |derivative * inner product| for inner products up to `largest`."""
+    def _error_factor(self, largest: float) -> float:
+        """Bound |value| + |derivative * inner product| for inner products up to `largest`.
+
+        Times the relative rounding error of inner products, this bounds the error of a value.
+        """
 
     def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
         if sp.issparse(B):
@@ -55,7 +58,7 @@ class InnerProductKernel(Kernel):
 
     def entry_error(self, A: Any) -> float:
         largest = float(squared_norms(A).max(initial=0.0))
-        return float(np.finfo(np.float32).eps) * (A.shape[1] + 2) * self._slope(largest)
+        return float(np.finfo(np.float32).eps) * (A.shape[1] + 2) * self._error_factor(largest)
 
     def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
         return check_float_rows(points, n_features)

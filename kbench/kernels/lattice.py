@@ -26,7 +26,7 @@ _SAMPLE_VALUES = 4096
 # the value, 1/2 for its offset, and 2 for the step, which is computed from two rounded values.
 _ROUNDINGS = 3.0
 # Reject the lattice if the rounding error exceeds 2 % of its step. Set by hand.
-_BLURRED = 0.02
+_MAX_ROUNDING = 0.02
 
 
 @dataclass(frozen=True)
@@ -82,27 +82,27 @@ class Lattice:
         largest = float(np.maximum(np.abs(low), np.abs(high)).max())
         # The range of the widest column is an integer number of steps.
         steps = widest / np.arange(1, LEVELS + 1)
-        eps = _ROUNDINGS * float(np.finfo(X.dtype).eps)
-        blur = eps * largest
-        steps = steps[blur <= _BLURRED * steps]
-        # Every range is a number of steps, up to rounding of the column's own values: a bound from
-        # all columns would accept any small column beside one of 1e9. Most data have no lattice,
-        # which the first 16 columns show, or 64 values below.
-        widths, rounding = high - low, eps * np.maximum(np.abs(low), np.abs(high))
+        relative = _ROUNDINGS * float(np.finfo(X.dtype).eps)
+        tol = relative * largest
+        steps = steps[tol <= _MAX_ROUNDING * steps]
+        # Every range is an integer number of steps, up to rounding of the column's own values: a
+        # bound from all columns would accept any small column beside one of 1e9. Most data have no
+        # lattice, which the first 16 columns show, or 64 values below (both set by hand).
+        widths, rounding = high - low, relative * np.maximum(np.abs(low), np.abs(high))
         for checked in (slice(0, 16), slice(None)):
             multiples = np.maximum(np.rint(widths[checked] / steps[:, None]), 1.0)
             off_lattice = np.abs(widths[checked] - multiples * steps[:, None])
             steps = steps[(off_lattice <= rounding[checked]).all(axis=1)]
             if not len(steps):
                 return None
-        places = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
-        values = np.concatenate([rows - low for _, rows in dense_chunks(X[places], columns)])
+        chosen = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
+        values = np.concatenate([rows - low for _, rows in dense_chunks(X[chosen], columns)])
         values = np.unique(values)
         sampled = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
         for sample in (values[sampled[:: len(sampled) // 64 + 1]], values[sampled]):
             multiples = sample / steps[:, None]
             misses = np.abs(multiples - np.rint(multiples)).max(axis=1) * steps
-            steps = steps[misses <= blur]
+            steps = steps[misses <= tol]
         if not len(steps):
             return None
         # All columns get the same offset if possible, as new rows may have values below `low`.
@@ -117,16 +117,16 @@ class Lattice:
         O(n d) time; a quarter of the memory of float32 rows.
         """
         n, p = X.shape[0], len(self.columns)
-        blur = _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
+        tol = _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
         words = np.empty((-(-p // 4), n), np.uint32)
         totals, squares = np.empty(n, np.int32), np.empty(n, np.int32)
-        off: list[slice] = []
+        off: list[slice] = []  # chunks with a value off the lattice
 
         def pack(rows: slice, values: np.ndarray) -> None:
             values = values - self.offset
             k = np.rint(values / self.step)
             values -= self.step * k
-            if off or k.min() < 0.0 or k.max() > LEVELS or np.abs(values, out=values).max() > blur:
+            if off or k.min() < 0.0 or k.max() > LEVELS or np.abs(values, out=values).max() > tol:
                 off.append(rows)
                 return
             totals[rows], squares[rows] = k.sum(axis=1), np.einsum("ij,ij->i", k, k)

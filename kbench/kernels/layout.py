@@ -1,7 +1,7 @@
 """Which columns of a data set are real features, which are bits, and which are constant.
 
 A column with two values contributes 0 or a constant to a distance. If the two values differ by the
-same gap in many columns, these contribute gap^p times the Hamming distance of bit strings. A
+same gap in many columns, these contribute gap^power times the Hamming distance of bit strings. A
 constant column contributes 0 to distances between training points, and one number to all distances
 from a new point. One-hot coded data (a9a, w8a) have bits only; covtype has ten features and 44
 bits. Images have 8-bit features (`lattice`).
@@ -28,10 +28,10 @@ _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 # Rows examined at a time: memory against the overhead of a call. Set by hand.
 _CHUNK = 4096
-# Least number of 8-bit features for byte products (with fewer, tiles are as fast), and the largest
-# number of bits per 8-bit feature with which bits are multiplied as bytes, too. Set by hand.
-_MIN_BYTES = 32
-_BITS_AS_BYTES = 3
+# Least number of 8-bit features for byte products: with fewer, tiles are as fast. Byte products
+# take bits as bytes, too, and are used up to this number of bits per 8-bit feature. Set by hand.
+_MIN_BYTE_FEATURES = 32
+_MAX_BITS_PER_BYTE_FEATURE = 3
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Layout:
     high: np.ndarray
     gap: float  # high - low
     constants: np.ndarray  # (r,) indices of the columns with one value
-    values: np.ndarray  # (r,) float64
+    values: np.ndarray  # (r,) float64: the values of these columns
     # Lattice of the features, then the bits; None if they are not multiplied as bytes.
     lattice: Lattice | None = None
 
@@ -69,14 +69,15 @@ class Layout:
     def of(X: Any, packing: Packing = Packing()) -> "Layout | None":
         """Find the layout of rows X : (n, d), dense or CSR; None if CSR rows should stay sparse.
 
-        O(n d) or O(nnz) time; memory of a few thousand rows.
+        O(n d) or O(nnz) time; memory of a few thousand rows, and of the nonzeros of CSR rows.
         """
         low, high, two_valued = _values_of_columns(X)
         is_constant = low == high
         gaps, counts = np.unique((high - low)[two_valued & ~is_constant], return_counts=True)
         gap = float(gaps[np.argmax(counts)]) if len(gaps) else 0.0
         is_bit = two_valued & ~is_constant & (high - low == gap)
-        # In new rows, a constant column of one-hot coded data may have its second value.
+        # A constant column of one-hot coded data may have its second value in new rows: with these
+        # two values it is a bit.
         zero_or_gap = is_constant & ((low == 0.0) | (low == gap))
         if packing.bits and is_bit.sum() >= _MIN_BITS:
             low, high = np.where(zero_or_gap, 0.0, low), np.where(zero_or_gap, gap, high)
@@ -86,6 +87,7 @@ class Layout:
         features = np.flatnonzero(~is_bit & ~is_constant)
         bits, constants = np.flatnonzero(is_bit), np.flatnonzero(is_constant)
         if sp.issparse(X):
+            # A nonzero of CSR rows has 8 bytes: a float32 value and an int32 index.
             n_bytes = (4 * len(features) + len(bits) // 8) * X.shape[0]
             if n_bytes > _DENSE_GROWTH * 8 * X.nnz + _DENSE_BYTES * X.shape[0]:
                 return None
@@ -100,7 +102,8 @@ class Layout:
         origin = origin_of(X, mean, features)
         spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
         lattice = None
-        if packing.bytes and len(features) >= max(_MIN_BYTES, len(bits) / _BITS_AS_BYTES):
+        min_features = max(_MIN_BYTE_FEATURES, len(bits) / _MAX_BITS_PER_BYTE_FEATURE)
+        if packing.bytes and len(features) >= min_features:
             columns = np.concatenate([features, bits])
             lattice = Lattice.of(X, columns, low[columns], high[columns])
         return Layout(
@@ -142,11 +145,11 @@ class Layout:
         default_bits[: len(ones)] = ones
         words = np.packbits(default_bits, bitorder="little").view("<u4").astype(np.uint32)
         words = np.repeat(words[:, None], X.shape[0], axis=1)
-        place = np.full(X.shape[1], -1)
-        place[self.bits] = np.arange(len(self.bits))
+        position = np.full(X.shape[1], -1)  # of a column among the bits; -1 for other columns
+        position[self.bits] = np.arange(len(self.bits))
         indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int64)
         values = X.data.astype(np.float64)
-        n_stored = _set_bits(indptr, indices, values, place, self.low, self.high, stored, words)
+        n_stored = _set_bits(indptr, indices, values, position, self.low, self.high, stored, words)
         return words if n_stored == X.shape[0] * np.count_nonzero(stored) else None
 
     def unpack(self, words: np.ndarray) -> np.ndarray:
@@ -234,14 +237,14 @@ def _pack_bits(rows, columns, low, high, words, first):
 
 
 @njit(cache=True)
-def _set_bits(indptr, indices, values, place, low, high, stored, words):
+def _set_bits(indptr, indices, values, position, low, high, stored, words):
     """Set the bits of stored values in `words`, which has the bits of rows of zeros; return how
     many values are in columns `stored`, or -1 if a value is neither low nor high.
     """
     n_stored = 0
     for i in range(words.shape[1]):
         for k in range(indptr[i], indptr[i + 1]):
-            p = place[indices[k]]
+            p = position[indices[k]]
             if p < 0:
                 continue
             word, bit = p >> 5, np.uint32(1 << (p & 31))

@@ -14,9 +14,10 @@ import scipy.sparse as sp
 from kbench.kernels.kernel import Kernel, check_points
 from kbench.stored import check_arrays, check_whole, require
 
-# For a square of values: the least number of rows of a block, the largest number of blocks, and the
-# nanoseconds for copying a value to the other triangle (`scripts/bench_everyday.py`, embeddings).
-_SQUARE, _N_BLOCKS, _COPYING_NS = 128, 8, 1.5
+# `square` computes blocks of rows on and right of the diagonal: more blocks compute fewer values
+# twice, small blocks are slow. Least rows of a block and largest number of blocks, and nanoseconds
+# for copying a value to the other triangle (`scripts/bench_everyday.py`, embeddings).
+_MIN_BLOCK_ROWS, _MAX_BLOCKS, _COPYING_NS = 128, 8, 1.5
 
 
 class KernelMatrix:
@@ -29,7 +30,7 @@ class KernelMatrix:
         Kept by reference. For `Precomputed`, (n, n) kernel values.
     dtype : float32 or float64
         Precision of the prepared points and of the blocks.
-    is_part : Whether X are some of the rows to which the kernel is bound
+    is_part : Whether X is a subset of the rows to which the kernel is bound
 
     Attributes
     ----------
@@ -75,11 +76,11 @@ class KernelMatrix:
         return int(self._counter[0])
 
     def count(self, n_entries: int) -> None:
-        """Add to `n_entries` what another matrix of some of these points has computed."""
+        """Add to the attribute `n_entries`; callers count values that they compute elsewhere."""
         self._counter += n_entries
 
     def astype(self, dtype: Any) -> "KernelMatrix":
-        """Return the matrix in this precision, prepared from the original rows if it is another."""
+        """Return the matrix in `dtype`: this one, or one prepared from the original rows."""
         if self.dtype == dtype:
             return self
         twin = copy.copy(self)
@@ -155,7 +156,7 @@ class KernelMatrix:
         points, m = self.points(rows), len(rows)
         if out is None:
             out = np.empty((m, m), self.dtype)
-        step = max(_SQUARE, -(-m // _N_BLOCKS))
+        step = max(_MIN_BLOCK_ROWS, -(-m // _MAX_BLOCKS))
         if step >= m or not _COPYING_NS < self.nanoseconds < math.inf:
             self.kernel.evaluate(points, points, out)
             self.count(out.size)

@@ -46,7 +46,7 @@ def make_kernel(
         the kernel does not have are ignored.
     X : (n, d) dense or CSR
         Training rows; they determine `gamma="scale"`, 1 / (d Var(X)), and "auto", 1 / d. Kernels
-        whose gamma multiplies a Euclidean distance, not its square, take the roots of these.
+        whose gamma multiplies a Euclidean distance, not its square, take the square roots of these.
     """
     if callable(name):
         return FunctionKernel(name)
@@ -74,13 +74,13 @@ def _gamma(kernel: type[Kernel], gamma: float | str, X: Any) -> float:
             variance = float(X.multiply(X).mean() - X.mean() ** 2)
         else:
             variance = float(X.var(dtype=np.float64))
-    width = 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
-    if not 0.0 < width < math.inf or math.isnan(variance):
+    inverse_square = 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
+    if not 0.0 < inverse_square < math.inf or math.isnan(variance):
         raise ValueError(
-            f"gamma='scale' is {width:.2g} for rows of variance {variance:.2g}, beyond "
+            f"gamma='scale' is {inverse_square:.2g} for rows of variance {variance:.2g}, beyond "
             "the range of float64: scale the rows"
         )
-    return kernel.default_gamma(width)
+    return kernel.default_gamma(inverse_square)
 
 
 def pairwise_names() -> set[str]:
@@ -114,7 +114,7 @@ def pairwise_kernel(
 ) -> Kernel:
     """Return the kernel with one of `pairwise_names` for training rows X : (n, d).
 
-    None is scikit-learn's default: 1 / d for gamma (1 for "chi2"), 3 for degree, 1 for coef0.
+    None means scikit-learn's default: 1 / d for gamma (1 for "chi2"), 3 for degree, 1 for coef0.
     gamma="scale" and "auto" are as in `make_kernel`.
     """
     name = "poly" if name == "polynomial" else name
@@ -123,9 +123,9 @@ def pairwise_kernel(
     has_whole_degree = name != "poly" or (float(degree).is_integer() and degree >= 1)
     is_ours = name in KERNELS and has_whole_degree
     if is_ours and ("gamma" not in parameters(KERNELS[name]) or gamma != 0.0):
-        width = "auto" if gamma is None else gamma
-        order = int(degree) if name == "poly" else 3
-        return make_kernel(name, X, gamma=width, degree=order, coef0=coef0)
+        gamma = "auto" if gamma is None else gamma
+        whole_degree = int(degree) if name == "poly" else 3
+        return make_kernel(name, X, gamma=gamma, degree=whole_degree, coef0=coef0)
     options: dict[str, Any] = {"degree": degree, "coef0": coef0}
     if isinstance(gamma, str):
         gamma = float(make_kernel("rbf", X, gamma=gamma).gamma)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ By Bochner's theorem a continuous positive semidefinite function of x - z with k
 where the density of the random frequency omega is the kernel's Fourier transform (Rahimi and Recht,
 NIPS 2007). A function of the Euclidean distance that is a kernel in every dimension is a mixture of
 Gaussian kernels of different widths (Schoenberg, 1938), so its frequencies are Gaussian vectors
-times random numbers: omega = unit radius z, z ~ N(0, I).
+times random radii: omega = unit * radius * z, z ~ N(0, I).
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from scipy.special import chdtri, ndtri
 
 @dataclass(frozen=True)
 class Spectrum(ABC):
-    """Distribution of the frequencies of a kernel; the width gamma determines their factor."""
+    """Distribution of the frequencies of a kernel; gamma determines only their factor, `unit`."""
 
     # gamma -> factor of the frequencies that `draw` and `quantiles` return.
     unit: Callable[[float], float]
@@ -44,7 +44,7 @@ class Spectrum(ABC):
 
 @dataclass(frozen=True)
 class IsotropicSpectrum(Spectrum):
-    """Frequencies radius z with z ~ N(0, I) and a radius that is independent of z."""
+    """Frequencies radius * z, where z ~ N(0, I) and the radius are independent."""
 
     # Uniform levels : (D,) in [0, 1) -> radii : (D,). None: all radii are 1 (a Gaussian kernel).
     radius: Callable[[np.ndarray], np.ndarray] | None = None

@@ -9,6 +9,10 @@ import numpy as np
 from kbench.kernels.kernel import Kernel
 from kbench.kernels.value_range import check_values
 
+# Rows of a block whose diagonal is taken: larger blocks compute more values off the diagonal,
+# smaller blocks call the function more often. Set by hand.
+_DIAGONAL_ROWS = 32
+
 
 @dataclass(frozen=True)
 class FunctionKernel(Kernel):
@@ -16,7 +20,7 @@ class FunctionKernel(Kernel):
 
     function: Callable[[Any, Any], np.ndarray]
 
-    positive_semidefinite: ClassVar[bool] = False  # nothing is known about it
+    positive_semidefinite: ClassVar[bool] = False  # unknown for a function of the user
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return X
@@ -33,10 +37,10 @@ class FunctionKernel(Kernel):
 
     def diagonal(self, A: Any) -> np.ndarray:
         values = np.empty(A.shape[0])
-        block = np.empty((32, 32))
-        for start in range(0, len(values), 32):
-            rows = A[start : start + 32]
+        block = np.empty((_DIAGONAL_ROWS, _DIAGONAL_ROWS))
+        for start in range(0, len(values), _DIAGONAL_ROWS):
+            rows = A[start : start + _DIAGONAL_ROWS]
             square = block[: rows.shape[0], : rows.shape[0]]
             self._evaluate_tile(rows, rows, square)
-            values[start : start + 32] = square.diagonal()
+            values[start : start + _DIAGONAL_ROWS] = square.diagonal()
         return values

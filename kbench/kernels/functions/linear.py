@@ -35,7 +35,7 @@ class Linear(InnerProductKernel):
     def _largest(self, squared_norm: float) -> float:
         return squared_norm
 
-    def _slope(self, largest: float) -> float:
+    def _error_factor(self, largest: float) -> float:
         return largest
 
     def diagonal(self, A: Any) -> np.ndarray:

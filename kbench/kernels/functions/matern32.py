@@ -72,7 +72,8 @@ class Matern32(DistanceKernel):
     name: ClassVar[str] = "matern32"
     gamma_power: ClassVar[int] = 1
     spectrum: ClassVar[Spectrum] = student_spectrum(1.5)
-    # 2^7 times the default: where `power_of_two` ends (u = 100), the polynomial is below 2^7.
+    # 2^7 times the default: the polynomial is below 2^7 where `power_of_two` has its least value
+    # (u = 100).
     vanished: ClassVar[float] = 2.0**-83
     _tiles: ClassVar[Loop] = Loop(_tiles, _shared_tiles)
 

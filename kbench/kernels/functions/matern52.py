@@ -73,7 +73,8 @@ class Matern52(DistanceKernel):
     name: ClassVar[str] = "matern52"
     gamma_power: ClassVar[int] = 1
     spectrum: ClassVar[Spectrum] = student_spectrum(2.5)
-    # 2^12 times the default: where `power_of_two` ends (u = 100), the polynomial is below 2^11.
+    # 2^12 times the default: the polynomial is below 2^11 where `power_of_two` has its least value
+    # (u = 100), and a factor of 2 is a margin, set by hand.
     vanished: ClassVar[float] = 2.0**-78
     _tiles: ClassVar[Loop] = Loop(_tiles, _shared_tiles)
 

@@ -80,7 +80,7 @@ class Polynomial(InnerProductKernel):
             if bit == "1":
                 out *= base
 
-    def _slope(self, largest: float) -> float:
+    def _error_factor(self, largest: float) -> float:
         return (self.degree + 1) * (largest + abs(self.coef0)) ** self.degree
 
     def diagonal(self, A: Any) -> np.ndarray:

@@ -35,7 +35,7 @@ class Sigmoid(InnerProductKernel):
         out += self.coef0
         np.tanh(out, out=out)
 
-    def _slope(self, largest: float) -> float:
+    def _error_factor(self, largest: float) -> float:
         return 1.0 + largest
 
     def diagonal(self, A: Any) -> np.ndarray:

@@ -374,7 +374,7 @@ def test_two_fits_do_not_share_a_folder(data, tmp_path):
 def test_a_disk_without_space_is_noticed_before_anything_is_written(data, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(KbenchError, match=r"0\.00 GB are free; scratch names another folder"):
+    with pytest.raises(KbenchError, match=r"0\.00 GB are free; set scratch to another folder"):
         model().fit(small(*data, scratch=tmp_path))
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["lock"]
 
