@@ -54,6 +54,7 @@ def _descend(X, planes, halves, first, n_children, leaf, labels):
                 row_at, origin_at = padded_at + 4 * width * r, planes_at + 4 * width * origin
                 for child in range(origin + 1, origin + count):
                     plane_at = planes_at + 4 * width * child
+                    # Positive if this child is nearer to the row than the first child is.
                     lead = weighted_difference(row_at, origin_at, plane_at, n_blocks)
                     lead -= halves[child]
                     nearest = child if lead > largest else nearest
@@ -205,7 +206,7 @@ def kmeans_tree(
     branching : int
         Children of a node; the last split may have fewer, so that there are exactly `n_leaves`.
     max_iter : int
-        Iterations of each k-means. The defaults are set by hand.
+        Bound on the iterations of each k-means. The defaults are set by hand.
 
     Notes
     -----
@@ -215,18 +216,18 @@ def kmeans_tree(
     first, n_children = [0], [0]
     heap = [(-X.shape[0], 0)]
     members = {0: np.arange(X.shape[0])}
-    missing = n_leaves - 1
-    while heap and missing > 0:
+    n_missing = n_leaves - 1
+    while heap and n_missing > 0:
         _, node = heapq.heappop(heap)
         rows = members.pop(node)
         node_rows = X[rows]
         sample = rng.permutation(len(rows))[:_SAMPLE]
-        k = min(branching, missing + 1)
+        k = min(branching, n_missing + 1)
         centroids, labels = sampled_kmeans(node_rows, k, sample, max_iter=max_iter)
         if centroids.n_clusters == 1:
             continue
         first[node], n_children[node] = len(centres), centroids.n_clusters
-        missing -= centroids.n_clusters - 1
+        n_missing -= centroids.n_clusters - 1
         for cluster, mean in enumerate(centroids.means):
             child, child_rows = len(centres), rows[labels == cluster]
             centres.append(mean.astype(np.float32))

@@ -29,6 +29,7 @@ def has_vnni() -> bool:
     """Whether numba compiles for a processor with AVX-512 VNNI."""
     from numba.core.registry import cpu_target
 
+    # The last entry of numba's key of a compile target lists the processor's features.
     return "+avx512vnni" in cpu_target.target_context.codegen().magic_tuple()[2]
 
 

@@ -35,10 +35,10 @@ def calling(result: Any, *argument_types: tuple) -> Any:
 
         def generate(context, builder, signature, values):
             kinds = [context.get_value_type(kind) for kind in signature.args[1].types]
-            function = ir.FunctionType(context.get_value_type(result), kinds)
-            place = builder.inttoptr(values[0], function.as_pointer())
+            function_type = ir.FunctionType(context.get_value_type(result), kinds)
+            function = builder.inttoptr(values[0], function_type.as_pointer())
             unpacked = [builder.extract_value(values[1], k) for k in range(len(kinds))]
-            return builder.call(place, unpacked)
+            return builder.call(function, unpacked)
 
         return result(types.int64, arguments), generate
 

@@ -1,8 +1,8 @@
 """Kernel functions, and kernel matrices that are computed block by block.
 
-`functions` has a file for each kernel, the modules beside it what kernels share: tiles, layouts,
-threads. Approximate matrices and features are in `kbench.approximation`, sums over centres in
-`kbench.prediction`.
+`functions` has a file for each kernel; the modules beside it hold what kernels share: tiles,
+layouts, threads. Approximate matrices and features are in `kbench.approximation`, sums over centres
+in `kbench.prediction`.
 """
 
 from kbench.compiling import watch_compiling

@@ -14,7 +14,7 @@ from kbench.kernels.kernel import Kernel, parameters
 from kbench.kernels.named import make_kernel
 from kbench.kernels.registry import KERNELS, kernel_names
 
-# The words for a capability in a message.
+# Capabilities of kernels, as a message about a refused name calls them.
 _WORDS = {
     "of_rows": "computed from rows",
     "positive_semidefinite": "positive semidefinite",
@@ -28,7 +28,7 @@ class KernelParameters:
     """A base of estimators: the parameters that name a kernel."""
 
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: Any = "scale"  # float, "scale" or "auto"; (d,) where the estimator takes widths
+    gamma: Any = "scale"  # float, "scale" or "auto"; (d,) where every feature may have its own
     degree: int = 3
     coef0: float = 0.0
 

@@ -26,7 +26,8 @@ from kbench.validated import canonical
 # Rows and columns of a tile, 1 MiB in float32, which stays in the L2 cache. Set by hand.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 2048
-# Columns of a tile for points whose slices are copies: few copies, more memory. Set by hand.
+# Columns of a tile for points whose slices are copies: larger tiles need fewer copies and more
+# memory. Set by hand.
 _TILE_COLUMNS_COPIED = 16384
 
 # Guard: largest whole parameter in a model file, such as a degree. Larger ones overflow all values.
@@ -37,7 +38,7 @@ _LARGEST_WHOLE = 1 << 20
 class Range:
     """Values that a parameter may have."""
 
-    low: float | None = None  # Bound from below; None if there is none
+    low: float | None = None  # Lower bound; None if the parameter may have any value
     open: bool = False  # Whether `low` itself is excluded
     whole: bool = False  # Whether only whole numbers are allowed
     # Whether estimators also take "scale" and "auto", which `Kernel.default_gamma` resolves.
@@ -170,7 +171,7 @@ class Kernel(ABC):
         return math.inf
 
     def as_centres(self, A: Any) -> Any:
-        """Return the part of A that is needed to make it the second argument of `evaluate`."""
+        """Return A without what `evaluate` does not read of its second argument."""
         return A
 
     def check_stored(self) -> None:
@@ -223,7 +224,8 @@ def check_float_rows(rows: Any, n_features: int) -> int:
     """Require dense or CSR rows of floats; return how many there are."""
     require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the points are not rows")
     require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the points are not rows")
-    require(rows.shape[1] == n_features, f"the points have {rows.shape[1]} features")
+    width = rows.shape[1]
+    require(width == n_features, f"the points have {width} features, should have {n_features}")
     require(isinstance(rows, np.ndarray) or rows.format == "csr", "the points should be CSR")
     return int(rows.shape[0])
 

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# Largest number of rows from which the middle is estimated: each column is sorted. Set by hand.
+# Largest number of rows from which the middle is estimated: more rows estimate it better and take
+# longer to sort in each column. Set by hand.
 _SAMPLE = 33
-# The middle replaces the mean if their distance is more than this multiple of the width of the
-# densest half of a column, for the widest of all columns: differences from the mean would lose 1e-5
-# of that width in float32. Set by hand.
+# The middle of a column replaces its mean if their distance is more than this multiple of a width,
+# the largest width of the densest half of any column: differences from the mean would lose 1e-5 of
+# that width in float32. Set by hand.
 _FAR = 100.0
 # If no row is farther from the mean than this many widths of the kernel, the mean is the origin:
 # float32 then rounds distances by about 1e-6 of a width. Set by hand.
@@ -37,10 +38,10 @@ def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)
     values = (rows.toarray() if sp.issparse(rows) else rows).astype(np.float64)
     values.sort(axis=0)
     m = len(values)
-    # Width of the interval from each value to the one half of the rows further on.
+    # Width of each interval that begins at a value and holds half of the values.
     widths = values[m // 2 :] - values[: m - m // 2]
     start, j = widths.argmin(axis=0), np.arange(values.shape[1])
-    middle = values[start + m // 4, j]
+    middle = values[start + m // 4, j]  # the median of the densest half
     width = widths[start, j].max(initial=0.0)
     if width == 0.0 and m > 2:  # most values are equal: take the range without both extremes
         width = (values[-2] - values[1]).max(initial=0.0)

@@ -18,7 +18,7 @@ _Class = TypeVar("_Class", bound=type[Kernel])
 def registered(kernel: _Class) -> _Class:
     """Enter a kernel class into the table by its `name`; a class decorator, above `dataclass`.
 
-    Raises TypeError: the name is missing or taken, or the class has no equality of values.
+    Raises TypeError: the name is missing or taken, or the class is no dataclass.
     """
     name = getattr(kernel, "name", "")
     if not name or KERNELS.get(name, kernel) is not kernel:

@@ -14,7 +14,8 @@ from kbench.kernels.threads import run
 from kbench.kernels.tiles import power_of_two
 from kbench.kernels.work_sharing import Loop, divided, share
 
-# Rows of A in a pass: 8 KB of inner products with a row of B stay in the L1 cache. Set by hand.
+# Rows of A in a pass: their inner products with a row of B, 8 KiB in float64, stay in the L1 cache.
+# Set by hand.
 _ROWS = 1024
 # Columns of the output written together: a cache line of float32.
 _COLUMNS = 16
@@ -31,6 +32,7 @@ def products(A: Any, B: Any, out: np.ndarray) -> None:
     for start in range(0, A.shape[0], _ROWS):
         left = _arrays(sp.csc_array(A[start : start + _ROWS]))
         block = out[start : start + _ROWS]
+        # One nanosecond for each inner product is a rough estimate, set by hand.
         run(
             _MULTIPLY, *left, *right, block, n=B.shape[0], nanoseconds=block.size, multiple=_COLUMNS
         )
@@ -79,7 +81,8 @@ def exponentiate(inner, half_left, half_right):
         row, half = inner[i], half_left[i]
         for j in range(row.shape[0]):
             exponent = row[j] - half - half_right[j]
-            # A positive exponent is a rounding error of 0; x - x is 0 in this type, or nan.
+            # A positive exponent is a rounding error of 0; the difference is 0 of the same type, or
+            # NaN if the exponent is not finite.
             row[j] = power_of_two(exponent if exponent < 0 else exponent - exponent)
 
 

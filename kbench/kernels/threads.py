@@ -45,13 +45,14 @@ class cached_property(functools.cached_property[_T]):
 
 
 class _Helper:
-    """A thread that executes loops and tasks of others, and is itself allowed one thread."""
+    """A thread that executes loops and tasks of other threads; numba may use one thread in it."""
 
     def __init__(self) -> None:
         # The caller compiles, so that the helper can serve at once.
         serve.compile((types.int64,))
         self._mailbox = new_mailbox()
         self.address = self._mailbox.ctypes.data
+        # Locks serve as signals: one thread waits to acquire what another releases.
         self._begin_lock, self._end_lock = threading.Lock(), threading.Lock()
         self._begin_lock.acquire()
         self._end_lock.acquire()
@@ -68,6 +69,7 @@ class _Helper:
                 self._begin_lock.release()
 
     def start(self, work: Callable[[], None]) -> None:
+        """Let the helper call `work` once; every call needs a `wait`."""
         self._work = work
         self._mailbox[STATE] = CALLED
         self.wake()
@@ -129,9 +131,9 @@ if hasattr(os, "register_at_fork"):
 def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) -> None:
     """Do n iterations of a loop on as many threads as numba may use, fewer if the loop is short.
 
-    *arguments : without start and stop
+    *arguments : Of the loop, without start and stop
     n : Number of iterations
-    nanoseconds : Estimated time of all of them on one thread
+    nanoseconds : Estimated time of all iterations on one thread
     multiple : Blocks begin at multiples of this number
     """
     if _state.spare is None and allowed_threads() == 1:
@@ -153,7 +155,7 @@ def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) 
 class _ThreadState(threading.local):
     """State that every thread has for itself."""
 
-    # In a thread of `run_tasks`: the helpers that found no more task; else None.
+    # In a thread of `run_tasks`: the helpers for which no task is left; in other threads None.
     spare: deque[_Helper] | None = None
 
 

@@ -5,7 +5,7 @@
 Prepared features are already scaled, so that gamma does not appear here. They are subtracted, and
 ||x - z||^2 is not expanded into inner products: nothing cancels, and tiles are as fast as a matrix
 product on processors that subtract and multiply at the same time. A tile is 4 rows of the left
-points against 256 of the right points: 4 KB of t that stay in the L1 cache. For kernels that fall
+points against 256 of the right points: 4 KiB of t that stay in the L1 cache. For kernels that fall
 exponentially f is 2^t, a polynomial and a shift of bits, which LLVM vectorises on every processor.
 The module of any other kernel compiles a function that replaces t by f(t), passes it to
 `tiles_of_function` and declares the `Loop`, as `kbench/kernels/functions/cauchy.py` does.
@@ -32,7 +32,7 @@ UNROLLED = 4
 # Number of 32-bit words whose differing bits are counted before the count is converted to a float;
 # prepared bits are padded with zeros to multiples. Two words need half as many conversions as one.
 WORDS_PER_COUNT = 2
-# Columns of a tile: UNROLLED rows of them in float32 take 4 KB of the L1 cache. Set by hand.
+# Columns of a tile: UNROLLED rows of them in float32 take 4 KiB of the L1 cache. Set by hand.
 _COLUMNS = 256
 # e^-t = 2^-(t LOG2_E).
 LOG2_E = math.log2(math.e)
@@ -59,7 +59,8 @@ def power_of_two(t):
 def _compile_power_of_two(t):
     # Adding 1.5 * 2^(mantissa bits) rounds t to an integer, which is then in the low bits. The
     # polynomials interpolate 2^f on [-1/2, 1/2] at Chebyshev nodes and are exact at f = 0; their
-    # relative errors are 5e-9 and 2e-17.
+    # relative errors are 5e-9 and 2e-17. The integer, shifted into the exponent bits and added to
+    # the bits of 1.0 (0x3F800000, 0x3FF0000000000000), is the other factor, a power of two.
     if t == types.float32:
         f4 = np.float32
 
@@ -197,8 +198,8 @@ def _add_powers(acc, coef, partial, out):
     """
     m = _COLUMNS
     c0, c1, c2, c3 = coef[0], coef[1], coef[2], coef[3]
-    # There are two loops, because the float64 numbers in a single one would halve the number of
-    # float32 values that a vector instruction takes.
+    # There are two loops, because the float64 numbers in a single loop would halve the number
+    # of float32 values that a vector instruction takes.
     for j in range(m):
         k0, k1 = power_of_two(acc[j]), power_of_two(acc[m + j])
         k2, k3 = power_of_two(acc[2 * m + j]), power_of_two(acc[3 * m + j])
@@ -245,12 +246,14 @@ def _tiles_of(apply_f, write, add):
     numba does not cache it on disk; the cached functions that call it contain its code.
 
     apply_f : compiled function that replaces t : (m,) by f(t) in place
-    write : compiled function that stores a row of a tile in the block of kernel values
-    add : compiled function that multiplies a tile by coefficients and adds the products to the sums
+    write : compiled function that stores a row of a tile, as kernel values, in the block
+    add : compiled function that adds a tile, as kernel values times coefficients, to the sums
     """
 
     @njit(fastmath=FLAGS, nogil=True)
-    def each(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
+    def loop_over_tiles(
+        left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
+    ):
         m = _COLUMNS
         n_features, n_words = left.shape[1], left_words.shape[1]
         tile = np.zeros(n_features * m, left.dtype)
@@ -276,7 +279,7 @@ def _tiles_of(apply_f, write, add):
                     for r in range(min(UNROLLED, block.shape[0] - i)):
                         write(acc[r * m : (r + 1) * m], block[i + r, first : first + width])
 
-    return each
+    return loop_over_tiles
 
 
 def tiles_of_function(apply_f: Any) -> Any:
@@ -292,7 +295,7 @@ def tiles_of_function(apply_f: Any) -> Any:
     Returns
     -------
     compiled function
-        Computes kernel values of the right points start .. stop-1, and multiplies or stores them:
+        Computes kernel values of the right points start .. stop-1, and adds them up or stores them:
         left : (b, p), left_words : (b, w), b a multiple of UNROLLED; right : (p, n), right_words :
         (w, n). With coef : (b,), values[j] += sum_i coef_i k_ij. If coef is empty, the values are
         written to block : (a, n), a <= b.

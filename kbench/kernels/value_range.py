@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-# Kernel values may be as large as this fraction of the largest float: sums of a few of them, as in
-# K_ii + K_jj - 2 K_ij, are then finite. Guard.
+# Guard: kernel values may be as large as this fraction of the largest float. Sums of a few values,
+# such as K_ii + K_jj - 2 K_ij, are then finite.
 _FRACTION = 2.0**-6
 
 
@@ -25,7 +25,7 @@ def limit(dtype: Any) -> float:
 
 def check_values(kernel: object, values: np.ndarray, dtype: Any) -> None:
     """Raise KernelRangeError unless all values : (a, b) of a kernel are in the range of `dtype`."""
-    # A NaN passes through the minimum and fails the comparison.
+    # With a NaN among the values, the largest is NaN and the comparison is false.
     if values.size and not max(float(values.max()), -float(values.min())) <= limit(dtype):
         refuse(kernel, float(np.abs(values).max()), dtype)
 

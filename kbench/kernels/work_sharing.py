@@ -44,10 +44,11 @@ from kbench.intrinsics.atomics import call, divided, load, pause, replace, store
 __all__ = ["AWAKE", "CALLED", "STATE", "Loop", "divided", "new_mailbox", "serve", "share"]
 
 FREE, POSTED, BUSY, CALLED = range(4)
-# Positions in a mailbox, and its length, two cache lines: no two mailboxes share a cache line.
+# Positions in a mailbox. With a length of two cache lines (128 bytes), the words in use of two
+# mailboxes are never in the same line.
 STATE, CODE, ARGUMENTS, TURN, N, BLOCK, AWAKE = range(7)
 _LENGTH = 16
-# Polls after which a helper yields its core to other threads (about 10 microseconds), and polls
+# Polls after which a waiting thread yields its core to others (about 10 microseconds), and polls
 # without a loop after which a helper returns to the interpreter and sleeps (about 2 milliseconds).
 # Waking costs tens of microseconds; polling occupies a core. Set by hand.
 _POLLS_BEFORE_YIELD = 256

@@ -36,14 +36,15 @@ class Polynomial(InnerProductKernel):
     def explicit_map(self, X: Any) -> np.ndarray:
         """The monomials in the order of their powers, times the roots of their coefficients.
 
-        <u, w>^p is the sum of (p over a) u^a w^a over the monomials u^a of degree p, where
-        u = sqrt(gamma) x has the constant sqrt(coef0) as one more entry.
+        <u, w>^p is the sum of p! / (a_1! a_2! ...) u^a w^a over the monomials u^a of degree p,
+        where u = sqrt(gamma) x has the constant sqrt(coef0) as one more entry.
         """
         U = math.sqrt(self.gamma) * dense_float64(X)
         if self.coef0 > 0.0:
             U = np.column_stack([U, np.full(len(U), math.sqrt(self.coef0))])
         d = U.shape[1]
-        # Powers of each monomial, and its last variable: only this and later ones multiply it.
+        # Exponents of each monomial, and its last variable: only this and later variables multiply
+        # it, so that no monomial occurs twice.
         powers, last = [[0] * d], np.zeros(1, np.intp)
         V = np.ones((len(U), 1))
         for _ in range(self.degree):
