@@ -162,8 +162,8 @@ def two_step_kernel_kmeans(
     O(n m d + n k) time; memory of m^2 numbers and a block of kernel values.
     """
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
-    start = rng.randint(min(n_clusters, len(sample)), size=len(sample))
-    sample_labels = kernel_kmeans(gram, start, max_iter=max_iter)
+    first_labels = rng.randint(min(n_clusters, len(sample)), size=len(sample))
+    sample_labels = kernel_kmeans(gram, first_labels, max_iter=max_iter)
     return occupied_centres(kernel, sample, sample_labels)
 
 

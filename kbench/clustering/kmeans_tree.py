@@ -133,7 +133,7 @@ class KMeansTree(Router):
         return tree
 
     def moved(self, offset: np.ndarray | None) -> "KMeansTree":
-        """Return the tree for rows less `offset` : (d,); the same tree if `offset` is None."""
+        """Return the tree for rows less offset : (d,), subtracted from every row; None means 0."""
         if offset is None:
             return self
         centres = (self.centres - offset).astype(np.float32)

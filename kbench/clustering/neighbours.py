@@ -47,6 +47,7 @@ def nearest_neighbours(
         k; at most n.
     rng : RandomState
     max_trees : int
+        Bound on the number of random trees.
     recall : float
         Stop before `max_trees` once this fraction of the true neighbours of 100 sampled points is
         found. A point as near as the k-th true neighbour counts as true, because of ties. The

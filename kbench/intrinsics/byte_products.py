@@ -102,8 +102,8 @@ def _compile_vnni(typing_context, left, row, panels, first, dots):
         sums = [builder.phi(vector) for _ in range(ROWS * VECTORS)]
         columns = []
         for c in range(VECTORS):
-            place = builder.add(builder.mul(k, index(COLUMNS)), index(c * LANES))
-            address = builder.bitcast(builder.gep(panel, [place]), vector.as_pointer())
+            offset = builder.add(builder.mul(k, index(COLUMNS)), index(c * LANES))
+            address = builder.bitcast(builder.gep(panel, [offset]), vector.as_pointer())
             columns.append(builder.load(address, align=4))
         undefined = ir.Constant(vector, ir.Undefined)
         zeros = ir.Constant(vector, [0] * LANES)
@@ -128,8 +128,8 @@ def _compile_vnni(typing_context, left, row, panels, first, dots):
         builder.position_at_end(end)
         out = array(4).data
         for position, total in enumerate(added):
-            place = builder.gep(out, [index(position * LANES)])
-            builder.store(total, builder.bitcast(place, vector.as_pointer()), align=4)
+            address = builder.gep(out, [index(position * LANES)])
+            builder.store(total, builder.bitcast(address, vector.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return types.void(left, row, panels, first, dots), generate

@@ -256,9 +256,9 @@ def _kernel_tile(n_vectors: int, n_at_once: int) -> Any:
             stride = builder.mul(count, INT64(LANES))
             starts = [builder.mul(stride, INT64(v)) for v in range(n_vectors)]
 
-            def broadcast(place, j):
+            def broadcast(start, j):
                 return splat(
-                    builder, builder.load(builder.gep(landmarks, [builder.add(place, INT64(j))]))
+                    builder, builder.load(builder.gep(landmarks, [builder.add(start, INT64(j))]))
                 )
 
             with cgutils.for_range(builder, INT64(LANES // n_at_once), intp=INT64) as group:
@@ -267,9 +267,9 @@ def _kernel_tile(n_vectors: int, n_at_once: int) -> Any:
                 with cgutils.for_range(builder, count, intp=INT64) as loop:
                     offset = builder.mul(loop.index, INT64(LANES))
                     row_entries = [load(builder, rows, builder.add(s, offset)) for s in starts]
-                    place = builder.add(builder.add(offset, INT64(LANES)), first)
+                    column = builder.add(builder.add(offset, INT64(LANES)), first)
                     for j, totals in enumerate(sums):
-                        entry = broadcast(place, j)
+                        entry = broadcast(column, j)
                         for value, total in zip(row_entries, totals, strict=True):
                             difference = builder.fsub(value, entry)
                             square = fused(builder, difference, difference, builder.load(total))
@@ -279,8 +279,8 @@ def _kernel_tile(n_vectors: int, n_at_once: int) -> Any:
                     row = builder.mul(builder.add(first, INT64(j)), INT64(LANES))
                     for v, total in enumerate(totals):
                         t = builder.fmul(builder.load(total), scale)
-                        place = builder.add(builder.mul(slot, INT64(v)), row)
-                        store(builder, exp2(builder, t), target, place)
+                        output = builder.add(builder.mul(slot, INT64(v)), row)
+                        store(builder, exp2(builder, t), target, output)
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 5), generate
@@ -298,9 +298,9 @@ def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
         with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
             first = builder.mul(loop.index, INT64(LANES))
             for j, total in enumerate(totals):
-                place = builder.add(first, INT64(j))
-                weight = splat(builder, builder.load(builder.gep(factor, [place])))
-                term = load(builder, value, builder.mul(place, INT64(LANES)))
+                landmark = builder.add(first, INT64(j))
+                weight = splat(builder, builder.load(builder.gep(factor, [landmark])))
+                term = load(builder, value, builder.mul(landmark, INT64(LANES)))
                 builder.store(fused(builder, term, weight, builder.load(total)), total)
         result = sum_of(builder, [builder.load(total) for total in totals])
         store(builder, result, pointer(builder, arguments[3]), INT64(0))

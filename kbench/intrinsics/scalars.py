@@ -1,7 +1,7 @@
 """The larger and smaller of two numbers, bits of a float, ones of a word: one instruction each.
 
-numba has `max`, `min` and `view`, but compiles a function for each of them and each type, in 20 ms,
-which is a twelfth of the first fit of a small problem (`scripts/bench_start.py`).
+numba has `max`, `min` and `view`, but compiles a function for each of them and each type, 20 ms each:
+together a twelfth of the first fit of a small problem (`scripts/bench_start.py`).
 """
 
 from typing import Any

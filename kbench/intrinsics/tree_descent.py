@@ -61,9 +61,9 @@ def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reache
         deeper = builder.icmp_unsigned("!=", remaining, i64(0))
         builder.cbranch(builder.and_(changed, deeper), body, done)
         builder.position_at_end(done)
-        numbers = builder.inttoptr(target, i64.as_pointer())
+        output = builder.inttoptr(target, i64.as_pointer())
         for r, state in enumerate(states):
-            builder.store(builder.load(state), builder.gep(numbers, [i64(r)]))
+            builder.store(builder.load(state), builder.gep(output, [i64(r)]))
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6), generate

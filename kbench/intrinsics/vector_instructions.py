@@ -46,21 +46,21 @@ def pointer(builder: Any, address: Any, element: ir.Type = FLOAT) -> Any:
 
 def load(builder: Any, start: Any, offset: Any) -> Any:
     """The sixteen floats from the element `offset` on; the address need not be aligned."""
-    place = builder.bitcast(builder.gep(start, [offset]), VECTOR.as_pointer())
-    value = builder.load(place)
+    address = builder.bitcast(builder.gep(start, [offset]), VECTOR.as_pointer())
+    value = builder.load(address)
     value.align = 4
     return value
 
 
 def store(builder: Any, value: Any, start: Any, offset: Any) -> None:
     """Write sixteen floats from the element `offset` on; the address need not be aligned."""
-    place = builder.bitcast(builder.gep(start, [offset]), VECTOR.as_pointer())
-    builder.store(value, place).align = 4
+    address = builder.bitcast(builder.gep(start, [offset]), VECTOR.as_pointer())
+    builder.store(value, address).align = 4
 
 
-def pick(builder: Any, a: Any, b: Any, places: Iterable[int]) -> Any:
-    """A vector of the entries at `places` in the concatenation of a and b."""
-    mask = [ir.Constant(INT32, place) for place in places]
+def pick(builder: Any, a: Any, b: Any, indices: Iterable[int]) -> Any:
+    """A vector of the entries at `indices` in the concatenation of a and b."""
+    mask = [ir.Constant(INT32, index) for index in indices]
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT32, len(mask)), mask))
 
 

@@ -278,7 +278,7 @@ class DistanceKernel(Kernel):
         if self._are_bytes(A, B):
             byte_tiles.fill(A, B, self._byte_unit(), out)
         else:
-            unit, squared = self._metric()
+            unit, squared = self._tile_parameters()
             operands = self._operands(A, B, out.dtype)
             tiles.fill(self._tiles, operands, unit, squared=squared, out=out)
         for factor in (A.factor, None if B.factor is None else B.factor[:, None]):
@@ -325,7 +325,7 @@ class DistanceKernel(Kernel):
         if self._are_bytes(A, B):
             byte_tiles.accumulate(B, A, self._byte_unit(), weights, values)
         else:
-            unit, squared = self._metric()
+            unit, squared = self._tile_parameters()
             operands = self._operands(B, A, coef.dtype)
             tiles.accumulate(self._tiles, operands, unit, squared=squared, coef=weights, out=values)
         out[:, 0] += values if A.factor is None else values * A.factor
@@ -338,7 +338,7 @@ class DistanceKernel(Kernel):
         both = isinstance(A, BytePoints) and isinstance(B, BytePoints)
         return both and self._multiplies_bytes()
 
-    def _metric(self) -> tuple[float, bool]:
+    def _tile_parameters(self) -> tuple[float, bool]:
         """Return the exponent's change per differing bit, and whether to square differences."""
         assert self.layout is not None
         return self._rate * self.layout.gap**self.power, self.power == 2
@@ -399,11 +399,10 @@ class DistanceKernel(Kernel):
             return self._sparse_error(A)
         if isinstance(A, BytePoints):
             assert self.layout.lattice is not None
-            # Up to 4 half eps are of `power_of_two`, and three roundings of the exponent t change a
-            # value by |t 2^t ln 2| < 0.4 half eps each; 8 is a margin, set by hand.
-            return 8.0 * half_eps + self.layout.lattice.entry_error(
-                np.dtype(np.float32), self._scale
-            )
+            # `power_of_two` has an error of up to 4 half eps, and three roundings of the exponent t
+            # change a value by |t 2^t ln 2| < 0.4 half eps each; 8 has a margin, set by hand.
+            lattice_error = self.layout.lattice.entry_error(np.dtype(np.float32), self._scale)
+            return 8.0 * half_eps + lattice_error
         # Features z are rounded once, by |z| eps / 2; the slope of u -> f(-u^power), and u times
         # the slope, are below 1.
         features = A.features.astype(np.float64)
@@ -433,17 +432,15 @@ class DistanceKernel(Kernel):
         for columns in (layout.features, layout.bits, layout.constants):
             check_indices(columns, n_features, "columns of the layout")
         if isinstance(points, BytePoints):
-            require(
-                layout.lattice is not None, "the points are bytes, but the layout has no lattice"
-            )
-            require(len(points.words) == -(-(p + q) // 4), "the points have another width")
+            require(layout.lattice is not None, "the points are bytes, the layout has no lattice")
+            require(len(points.words) == -(-(p + q) // 4), "wrong number of words of bytes")
             return int(points.shape[0])
         require(isinstance(points, DensePoints), "the points are of another class")
         require(points.features.dtype == dtype, f"the points should be {dtype}")
         width = (p + q if points.words is None else p) + self._n_distance_features(layout)
-        require(len(points.features) == _padded(width), "wrong width of features")
+        require(len(points.features) == _padded(width), "wrong number of features")
         if points.words is not None:
-            require(len(points.words) == layout.n_words, "the points have another width")
+            require(len(points.words) == layout.n_words, "wrong number of words of bits")
         return int(points.shape[0])
 
     def _check_sparse(self, points: Any, n_features: int) -> int:

@@ -83,7 +83,7 @@ class Kernel(ABC):
 
     @classmethod
     def default_gamma(cls, inverse_square: float) -> float:
-        """Return gamma="scale" or "auto" of rows whose mean square is 1 / `inverse_square`."""
+        """Return gamma="scale" or "auto" from the inverse of a mean squared length of the rows."""
         return math.sqrt(inverse_square) if cls.gamma_power == 1 else inverse_square
 
     @property

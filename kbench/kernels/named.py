@@ -47,6 +47,11 @@ def make_kernel(
     X : (n, d) dense or CSR
         Training rows; they determine `gamma="scale"`, 1 / (d Var(X)), and "auto", 1 / d. Kernels
         whose gamma multiplies a Euclidean distance, not its square, take the square roots of these.
+
+    Raises
+    ------
+    ValueError
+        The name is unknown, gamma is an array, or gamma="scale" is beyond the range of float64.
     """
     if callable(name):
         return FunctionKernel(name)

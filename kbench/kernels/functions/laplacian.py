@@ -52,6 +52,7 @@ class Laplacian(Exponential):
         np.exp(values, out=out, casting="same_kind")
 
     def _sparse_error(self, A: Any) -> float:
+        # Distances are float64, so only the value itself is rounded to float32.
         return float(np.finfo(np.float32).eps)
 
     def _check_sparse(self, points: Any, n_features: int) -> int:

@@ -55,8 +55,8 @@ class Polynomial(InnerProductKernel):
                     new_powers.append([*exponents[:j], exponents[j] + 1, *exponents[j + 1 :]])
                     new_last.append(j)
             V, powers, last = np.hstack(blocks), new_powers, np.array(new_last)
-        count = math.factorial(self.degree)
-        factors = [math.sqrt(count / math.prod(map(math.factorial, power))) for power in powers]
+        factorial = math.factorial(self.degree)
+        factors = [math.sqrt(factorial / math.prod(map(math.factorial, power))) for power in powers]
         V *= factors
         return V
 
