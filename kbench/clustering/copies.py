@@ -15,9 +15,10 @@ import scipy.sparse as sp
 
 from kbench.row_keys import row_keys
 
-# A column has nearly continuous values if it has at least this fraction of the distinct rows as
-# values, and at least _MIN_VALUES; a column with fewer values is categorical. Set by hand.
-_CONTINUOUS, _MIN_VALUES = 0.5, 20
+# A column has nearly continuous values if the number of its distinct values is at least this
+# fraction of the number of distinct rows, and at least _MIN_VALUES: a column with fewer values is
+# categorical. Set by hand.
+_CONTINUOUS_FRACTION, _MIN_VALUES = 0.5, 20
 
 
 def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -36,7 +37,7 @@ def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | Non
     rows, group = np.unique(first, return_inverse=True)
     if len(rows) == len(first) or np.any(y != y[first]):
         return None
-    if _most_values_of_a_column(X[rows]) < max(_MIN_VALUES, _CONTINUOUS * len(rows)):
+    if _most_values_of_a_column(X[rows]) < max(_MIN_VALUES, _CONTINUOUS_FRACTION * len(rows)):
         return None
     return rows, group
 

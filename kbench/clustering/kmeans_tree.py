@@ -19,11 +19,11 @@ from kbench.prediction.landmark_layout import aligned
 from kbench.prediction.landmarks import Router
 from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole, require
 
-# Rows of a CSR matrix that are converted to dense float32 rows at a time: memory against the
-# overhead of a call. Set by hand.
+# Rows of a CSR matrix that are converted to dense float32 rows at a time: more rows take more
+# memory, fewer cost more calls. Set by hand.
 _BATCH = 8192
-# Largest number of a node's rows on which its k-means is computed: time against the precision of
-# the centres. Set by hand.
+# Largest number of a node's rows on which its k-means is computed: more rows make the centres more
+# precise and take more time. Set by hand.
 _SAMPLE = 10_000
 # Rows that descend a level together: the processor overlaps their sums. Set by hand.
 _GROUP = 16

@@ -27,7 +27,8 @@ _MIN_LEAF_SIZE = 256
 # standard error at a recall of 0.99 is below 1 %. Set by hand.
 _CHECKED = 100
 _ROUNDING = 1e-4  # guard: relative difference between two float32 computations of a distance
-_BLOCK = 1024  # rows per block of distances: memory against the overhead of a call; set by hand
+# Rows of a block of distances: more rows take more memory, fewer cost more calls. Set by hand.
+_BLOCK = 1024
 
 
 def nearest_neighbours(

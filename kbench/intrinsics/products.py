@@ -48,7 +48,7 @@ def at_first_shift(factorise: Callable[[float], _T], first: float, second: float
 
 
 class _OneBlasThread(contextlib.ContextDecorator):
-    """Limits BLAS to one thread in this process while any of its users is inside.
+    """Limits BLAS to one thread in this process while any thread is inside its `with` block.
 
     The limit holds for all threads of the process: the first user sets it, the last removes it.
     """

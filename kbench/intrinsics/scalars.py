@@ -1,7 +1,7 @@
 """The larger and smaller of two numbers, bits of a float, ones of a word: one instruction each.
 
-numba has `max`, `min` and `view`, but compiles a function for each of them and each type, 20 ms each:
-together a twelfth of the first fit of a small problem (`scripts/bench_start.py`).
+numba has `max`, `min` and `view`, but compiles a function for each of them and each type, 20 ms
+each: together a twelfth of the first fit of a small problem (`scripts/bench_start.py`).
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 def _choice(comparison: str) -> Any:
     def choose(typing_context, a, b):
-        """Return the larger (or smaller) of two signed integers, or floats not NaN, of one type."""
+        """Return the larger (or smaller) of two signed integers, or of two floats but not NaN."""
         if a != b or a not in types.signed_domain | types.real_domain:
             return None
 

@@ -25,7 +25,7 @@ _WORDS = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters:
-    """A base of estimators: the parameters that name a kernel."""
+    """A base class of estimators: the kernel's name and its parameters."""
 
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     gamma: Any = "scale"  # float, "scale" or "auto"; (d,) where every feature may have its own

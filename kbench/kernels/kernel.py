@@ -171,7 +171,7 @@ class Kernel(ABC):
         return math.inf
 
     def as_centres(self, A: Any) -> Any:
-        """Return A without what `evaluate` does not read of its second argument."""
+        """Return the part of A that is needed to make it the second argument of `evaluate`."""
         return A
 
     def check_stored(self) -> None:

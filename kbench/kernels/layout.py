@@ -22,11 +22,11 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_numbe
 # Least number of two-valued columns to pack: two words cost as much as 3 features
 # (`scripts/bench_kernels.py`), and packing has a fixed cost.
 _MIN_BITS = 8
-# CSR rows are prepared as dense points if these take at most _DENSE_GROWTH times the bytes of the
-# CSR rows plus _DENSE_BYTES per row: tiles are faster, but take memory. Set by hand.
+# CSR rows are prepared as dense points if the points take at most _DENSE_GROWTH times the bytes of
+# the CSR rows plus _DENSE_BYTES per row: tiles are faster, but take memory. Set by hand.
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
-# Rows examined at a time: memory against the overhead of a call. Set by hand.
+# Rows examined at a time: more rows take more memory, fewer cost more calls. Set by hand.
 _CHUNK = 4096
 # Least number of 8-bit features for byte products: with fewer, tiles are as fast. Byte products
 # take bits as bytes, too, and are used up to this number of bits per 8-bit feature. Set by hand.

@@ -21,14 +21,14 @@ def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)
     """Return the mean, or the middle of the densest half of some rows if outliers moved the mean.
 
     The choice is made for each column; (p,) float64. The densest half of a column is the shortest
-    interval that holds half of its values in the rows looked at.
+    interval that holds half of its values in up to 33 rows.
 
     Differences from an origin far from most rows lose digits: one row of 1e10 among 1,000 moves the
     mean by 1e7, where float32 numbers are 1 apart.
 
     X : (n, d) array or CSR of floats, n > 0
     mean : (p,) float64, of `columns` of X; by default of all columns of an array
-    columns : The p columns that are looked at, by default all
+    columns : The p columns whose origin is wanted, by default all
 
     O(33 p) time and memory beside the mean.
     """

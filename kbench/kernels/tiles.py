@@ -347,7 +347,7 @@ def fill(loop: Loop, operands: Operands, unit: float, *, squared: bool, out: np.
     loop : The loop over tiles of the kernel, such as `POWERS_OF_TWO`
     operands : (left, left_words, right, right_words)
     unit : Contribution of one differing bit to the exponent
-    squared : True for the sum of squared differences of features, False for absolute ones
+    squared : True for the sum of squared differences of features, False for absolute differences
     """
     dtype = operands[0].dtype
     no_coef, no_sums = np.empty(0, dtype), np.empty(0)
