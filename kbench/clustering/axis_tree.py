@@ -111,14 +111,16 @@ class AxisTree(Router):
         require(n > 0, "the tree has no node")
         inner = self.leaf < 0
         children = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(n))
-        require(np.array_equal(self.nodes[2], children), "nodes out of order")
-        require(n == 2 * int(inner.sum()) + 1, "the tree has another number of nodes")
-        require(np.all(children[inner] > np.flatnonzero(inner)), "nodes out of order")
+        require(np.array_equal(self.nodes[2], children), "nodes should be breadth first")
+        require(n == 2 * int(inner.sum()) + 1, "each inner node should have two children")
+        require(np.all(children[inner] > np.flatnonzero(inner)), "nodes should be breadth first")
         require(
-            np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)), "wrong leaves"
+            np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)),
+            "leaves should be numbered in the order of the nodes",
         )
         require(
-            np.all(self.nodes[1].view(np.float32)[~inner] == np.inf), "wrong thresholds of leaves"
+            np.all(self.nodes[1].view(np.float32)[~inner] == np.inf),
+            "thresholds of leaves should be inf",
         )
         check_whole(self, "n_leaves", n - int(inner.sum()), n - int(inner.sum()))
         depth = max(1, int(self.comparisons().max()))

@@ -145,9 +145,8 @@ def cluster_tree(
     cut = _RULES[rule]
     n = X.shape[0]
     if X.dtype == np.float32 and not 1e-15 < max(X.max(), -X.min()) < 1e15:
-        X = X.astype(
-            np.float64
-        )  # Guard: float32 squares would overflow (3e38) or underflow (1e-38).
+        # Guard: float32 squares would overflow (3e38) or underflow (1e-38).
+        X = X.astype(np.float64)
     permutation = np.arange(n)
     # Nodes in the order root, right, left; reversed, this is the postorder.
     visited: list[tuple[int, int, int, Split | None, bool]] = []

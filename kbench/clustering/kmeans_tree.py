@@ -133,7 +133,7 @@ class KMeansTree(Router):
         return tree
 
     def moved(self, offset: np.ndarray | None) -> "KMeansTree":
-        """Return the tree for rows less offset : (d,), subtracted from every row; None means 0."""
+        """Return the tree for the rows minus offset : (d,); the same tree if `offset` is None."""
         if offset is None:
             return self
         centres = (self.centres - offset).astype(np.float32)
@@ -184,9 +184,13 @@ class KMeansTree(Router):
         nodes = np.flatnonzero(inner)
         check_indices(self.first, n + 1, "first")
         require(np.all(self.first[nodes] > nodes), "children should come after their node")
-        require(np.all(self.first[nodes] + self.n_children[nodes] <= n), "children out of range")
         require(
-            np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)), "wrong leaves"
+            np.all(self.first[nodes] + self.n_children[nodes] <= n),
+            "children should be nodes of the tree",
+        )
+        require(
+            np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)),
+            "leaves should be numbered in the order of the nodes",
         )
         check_whole(self, "n_leaves", n - len(nodes), n - len(nodes))
 

@@ -67,7 +67,7 @@ def weighted_kmeans(
 def _initial_centres(
     X: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Draw rows with probabilities proportional to weight times squared distance to drawn rows."""
+    """Draw rows by weight times squared distance to the nearest of the rows drawn before."""
     rows = [_draw(weights, rng)]
     nearest = np.full(len(X), np.inf)
     while len(rows) < min(n_clusters, len(X)):

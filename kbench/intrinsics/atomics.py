@@ -57,7 +57,7 @@ def add(typing_context, address, value):
 
 @_intrinsic
 def replace(typing_context, address, before, after):
-    """Write `after` to `address` if `before` is there; return whether (compare and swap)."""
+    """Compare and swap: write `after` to `address` if it has `before`; return whether it had."""
 
     def generate(context, builder, signature, arguments):
         pointer, before, after = _pointer(builder, arguments[0]), arguments[1], arguments[2]

@@ -1,9 +1,9 @@
 """Inner products of unsigned with signed bytes by the instruction `vpdpbusd` of AVX-512 VNNI.
 
-The instruction multiplies 64 unsigned bytes by 64 signed bytes and adds each group of
-four products to one of 16 integers of 32 bits, several times as fast as float32 multiply-adds. LLVM
-does not emit the instruction for a plain loop. On processors without the instruction, the plain
-loop `plain_dot_products` computes the same results.
+The instruction multiplies 64 unsigned bytes by 64 signed bytes and adds each group of four products
+to one of 16 integers of 32 bits, several times as fast as float32 multiply-adds. LLVM does not emit
+the instruction for a plain loop. On processors without the instruction, the plain loop
+`plain_dot_products` computes the same results.
 """
 
 from functools import cache

@@ -433,14 +433,16 @@ class DistanceKernel(Kernel):
             check_indices(columns, n_features, "columns of the layout")
         if isinstance(points, BytePoints):
             require(layout.lattice is not None, "the points are bytes, the layout has no lattice")
-            require(len(points.words) == -(-(p + q) // 4), "wrong number of words of bytes")
+            require(len(points.words) == -(-(p + q) // 4), "wrong number of words per point")
             return int(points.shape[0])
         require(isinstance(points, DensePoints), "the points are of another class")
         require(points.features.dtype == dtype, f"the points should be {dtype}")
         width = (p + q if points.words is None else p) + self._n_distance_features(layout)
-        require(len(points.features) == _padded(width), "wrong number of features")
+        require(
+            len(points.features) == _padded(width), "the points have a wrong number of features"
+        )
         if points.words is not None:
-            require(len(points.words) == layout.n_words, "wrong number of words of bits")
+            require(len(points.words) == layout.n_words, "wrong number of words per point")
         return int(points.shape[0])
 
     def _check_sparse(self, points: Any, n_features: int) -> int:
