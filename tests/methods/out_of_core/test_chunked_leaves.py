@@ -91,5 +91,5 @@ def test_leaves_too_large_for_the_memory_are_divided():
 def test_settings_that_need_all_rows_are_refused(parameters):
     model = classifier(**parameters)
     assert not model.accepts_chunks
-    with pytest.raises(ValueError, match=r"needs all rows in memory|ends the fit of rows in mem"):
+    with pytest.raises(ValueError, match=r"needs all rows in memory|is not for rows in chunks"):
         model.fit(chunked(*rows_of(targets="two")))
