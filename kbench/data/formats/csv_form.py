@@ -384,7 +384,7 @@ def _require_no_title(first: str, later: list[tuple[int, bytes]], where: str) ->
     numbers = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
     if len(later) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in numbers.values()):
         return
-    words = len(first.split())
+    words = len(first.encode().split())
     if all(len(raw.split()) in (words, words + 1) for _, raw in later):
         return  # white space is the delimiter
     for delimiter, counts in numbers.items():

@@ -46,8 +46,10 @@ def fields_of(record: str, delimiter: str, *, stripped: bool = True) -> list[str
     """The fields of a record without quotes and, if `stripped`, without white space at the ends."""
     if delimiter == " ":
         if '"' not in record:
-            return record.split()
-        record = re.sub(r"[ \t]+", " ", record.strip())
+            # Other white space, such as a line of U+001F, is text, as it is for pyarrow.
+            fields = re.findall(r"[^ \t]+", record)
+            return [text.strip() for text in fields] if stripped else fields
+        record = re.sub(r"[ \t]+", " ", record.strip(" \t"))
     # Blanks before a quote do not belong to the field.
     skips_blanks = stripped or f'{delimiter} "' in record
     try:

@@ -1,9 +1,10 @@
 """Gradients, residuals and results of the randomised solvers of (K + alpha I) X = B.
 
 A solver computes the residual at the rows of a block in each step. The blocks of the last pass over
-the rows, at least ten, estimate the residual of all rows. Once the estimate is at most `tol`, the
-residual is computed at all rows in float64; if it is above `tol`, the solver continues. Kernel
-values are float32 until their rounding is more than a tenth of a gradient, then float64.
+the rows, at least ten, estimate the residual of all rows. Once the estimate is at most `tol`
+(`limited_steps.Steps.goes_on` decides), the residual is computed at all rows in float64; if it is
+above `tol`, the solver continues. Kernel values are float32 until their rounding is more than a
+tenth of a gradient, then float64.
 """
 
 from collections import deque

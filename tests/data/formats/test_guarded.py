@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import io
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -182,6 +183,25 @@ def test_damaged_files_are_read_or_refused_in_one_line(name):
     counts = FUZZ.run(name, 10, seed=7)
     assert counts["foreign"] == 0
     assert counts.total() == 10
+
+
+# Characters that Python's texts take for white space, but its bytes do not.
+_WHITE_SPACE = [c for c in map(chr, range(0x3001)) if c.isspace() and c.encode().strip()]
+_TEXTS = [name for name, files in FUZZ.VALID.items() if all(f.isascii() for f in files)]
+
+
+@pytest.mark.parametrize("name", _TEXTS)
+def test_lines_of_any_white_space_are_read_or_refused_in_one_line(name, tmp_path):
+    """In a file of two columns, and where white space separates fields, too."""
+    for number, content in enumerate(FUZZ.VALID[name]):
+        rows = [line.split(b",") for line in content.split(b"\n")]
+        joined = [b",".join(r) for r in rows], [b" ".join(r) for r in rows]
+        for kind, lines in enumerate([*joined, [b" ".join(r[:2]) for r in rows]]):
+            for place, c in itertools.product({0, 1, len(lines) - 1}, _WHITE_SPACE):
+                folder = tmp_path / f"{number}-{kind}-{place}-{ord(c)}"
+                folder.mkdir()
+                found = b"\n".join([*lines[:place], c.encode(), *lines[place:]])
+                assert FUZZ.outcome(name, found, folder) in ("read", "refused")
 
 
 def _is_killed_while_it_prepares(order, send):
