@@ -431,7 +431,7 @@ def _require_one_header(
     units = [
         text for text in above if not is_missing(text, numeric=True) and not like_a_number(text)
     ]
-    if len(units) < min(2, len(names) - 1):
+    if len(units) < max(1, min(2, len(names) - 1)):
         return
     raise DataError(
         f"{path}:{lineno}: a second line of names or units ({listed(units)}), should be one line; "

@@ -380,6 +380,20 @@ MISSING += ["(null)", "[NULL]"]
 DOUBTFUL_TARGETS = ["None", "-", "n.a."]
 
 
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize(
+    "values", [["red", "blue"] * (N // 2), [np.nan, *range(N - 1)]], ids=["texts", "a gap first"]
+)
+def test_later_rows_may_be_a_single_column(folders, form, values):
+    raw, frame = folders.read_only[0], pd.DataFrame({"a": values, "y": Y})
+    columns = {"target": "y", "categorical": "auto"}
+    config = user_file(saved(frame, raw / f"t.{form}"), missing="mean", source={"columns": columns})
+    data = opened(config, folders)
+    later = user_file(saved(frame[["a"]], raw / f"later.{form}"))
+    rows = read_rows(later, folders, data.preparation, raw / "scratch")
+    assert sum(block.shape[0] for block in data.preparation.features(rows)) == N
+
+
 @pytest.mark.parametrize("text", DOUBTFUL_TARGETS)
 def test_a_doubtful_target_is_missing_among_numbers_and_said_among_texts(folders, text):
     path = folders.read_only[0] / "t.csv"
