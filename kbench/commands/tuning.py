@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
         code = 1 if requested.absent else 0
         for pair_search in requested.each:
             log = functools.partial(print, file=sys.stderr)
-            result = tune(hydra, pair_search, search, requested.sandbox, log, requested.of)
+            result = tune(hydra, pair_search, search, requested.sandbox, log, requested.tuned_set)
             code = max(code, _report(result, search, command))
             if result.stopped_by is not None:
                 break
@@ -104,10 +104,10 @@ def _report(result: "SearchResult", search: Search, command: str) -> int:
     for line in _table(result):
         print(line)
     pair = result.method, result.dataset
-    path = write_tuned(*pair, result.params, result.summary(search), command, result.of)
+    path = write_tuned(*pair, result.params, result.summary(search), command, result.tuned_set)
     if result.budget_spent:
         print(f"the budget of {search.budget} is reached: this is the best so far")
-    print(f"{_counted(result)}; wrote {path}, {users(*pair, result.of)}")
+    print(f"{_counted(result)}; wrote {path}, {users(*pair, result.tuned_set)}")
     return result.exit_code
 
 

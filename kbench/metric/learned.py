@@ -254,9 +254,9 @@ class LearnedMetric(MapsRows):
             return RidgeProblem(
                 scaler,
                 scaler(X[rows]),
-                targets.values[rows],
+                targets.Y[rows],
                 scaler(X[held]),
-                targets.values[held],
+                targets.Y[held],
                 targets,
                 laplacian_features,
             )
@@ -305,7 +305,7 @@ class LearnedMetric(MapsRows):
             if other.error < chosen.error:
                 chosen = other
         has_few_held_out = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
-        if has_few_held_out and not data.beats_constant(chosen.held_values(data)):
+        if has_few_held_out and not data.beats_constant(chosen.held_predictions(data)):
             # Nothing was learned, so the smoothest function, of the largest ridge, is safest.
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
         self._set(chosen, data)
@@ -455,7 +455,7 @@ class LearnedMetric(MapsRows):
             root = np.where(np.isfinite(scaler.deviation), scaler.deviation, 0.0)
         self.kernel_, self.structure_ = best.kernel, best.structure
         self.ridge_, self.n_rounds_ = best.ridge, best.n_round
-        self.column_map_ = scaler.columns
+        self.column_map_ = scaler.column_map
         self.mean_, self.scale_ = scaler.mean, scaler.deviation
         deviation = scaler.deviation
         if root.ndim == 1:
@@ -469,7 +469,7 @@ class LearnedMetric(MapsRows):
             self._columns = None
             root, deviation = root[:, : self.rank], deviation[:, None]
             squares = (root**2).sum(axis=1)
-        self.feature_importances_ = np.bincount(scaler.columns.sources, squares) / squares.sum()
+        self.feature_importances_ = np.bincount(scaler.column_map.sources, squares) / squares.sum()
         # Standardised features have variance 1, so transformed rows have total variance trace(M).
         scale = float(np.sqrt(squares.sum()))
         self._weights = root / (scale * deviation)

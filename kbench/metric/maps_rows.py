@@ -50,7 +50,7 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return matmul(self.components_, self.components_.T)
 
     def widths(self) -> np.ndarray:
-        """A diagonal metric as kernel widths of features, for an estimator on untransformed rows.
+        """A diagonal metric as the gamma of each feature, for an estimator on untransformed rows.
 
         With these as `gamma` and `kernel=kernel_`, the estimator has the kernel values that
         `gamma_` gives on transformed rows.

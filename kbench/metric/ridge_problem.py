@@ -47,7 +47,7 @@ class Standardised:
 
     Parameters
     ----------
-    columns : Maps rows (n, d) to rows (n, p)
+    column_map : Maps rows (n, d) to rows (n, p)
     X : (n, d) array or CSR. Training rows.
 
     Attributes
@@ -56,9 +56,9 @@ class Standardised:
     deviation : (p,) float64. inf for constant features, which the division then makes 0.
     """
 
-    def __init__(self, columns: ColumnMap, X: Any) -> None:
-        self.columns = columns
-        X = columns(X)
+    def __init__(self, column_map: ColumnMap, X: Any) -> None:
+        self.column_map = column_map
+        X = column_map(X)
         eps = float(np.finfo(np.float64).eps)
         # A variance up to `rounding` mean^2 is a rounding error: `eps` for a difference of sums of
         # squares (sparse rows), (n eps)^2 for squares of the mean's error (dense rows).
@@ -77,13 +77,13 @@ class Standardised:
     def warped(self, warp: ColumnMap, X: np.ndarray) -> "Standardised":
         """This scaler followed by `warp`, a map of standardised rows; X : (n, p) for training."""
         Z, other = warp(X), copy.copy(self)
-        other.columns = replace(self.columns, warp=(self.mean, self.deviation, warp))
+        other.column_map = replace(self.column_map, warp=(self.mean, self.deviation, warp))
         other.mean, deviation = Z.mean(axis=0), Z.std(axis=0)
         other.deviation = np.where(deviation > 0.0, deviation, np.inf)
         return other
 
     def __call__(self, X: Any) -> np.ndarray:
-        X = self.columns(X)
+        X = self.column_map(X)
         rows = X.toarray() if sp.issparse(X) else X
         return (rows - self.mean) / self.deviation
 
@@ -137,8 +137,8 @@ class RidgeProblem:
                 break
         return *best, None if values is None or rows is None else values[rows]
 
-    def held_values(self, root: Root, kernel: str, gamma: float, ridge: float) -> np.ndarray:
-        """A model's values at the held-out rows; (v, m). It is solved again, O(n^3 / 3)."""
+    def held_predictions(self, root: Root, kernel: str, gamma: float, ridge: float) -> np.ndarray:
+        """A model's predictions at the held-out rows; (v, m). It is solved again, O(n^3 / 3)."""
         Z = apply_root(self.X, root).astype(np.float32)
         matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)
         prepared_held = matrix.kernel.prepare(
@@ -188,7 +188,7 @@ class RidgeProblem:
 class ScaledTargets:
     """Targets as columns of unit variance, or classes as columns of -1 and +1."""
 
-    values: np.ndarray  # (n, m) float64
+    Y: np.ndarray  # (n, m) float64
     is_classification: bool
 
     @staticmethod
@@ -212,7 +212,8 @@ class ScaledTargets:
 
     def error(self, predictions: np.ndarray, targets: np.ndarray) -> float:
         """Held-out error: the mean squared error; for classes the fraction of rows in the wrong
-        class plus a small multiple (`_TIE_BREAK`) of the mean squared error."""
+        class plus the mean squared error times `_TIE_BREAK`, or times more with fewer rows than
+        `FEW_HELD_OUT`."""
         squared = float(np.mean((predictions - targets) ** 2))
         if not self.is_classification:
             return squared

@@ -46,9 +46,9 @@ class MetricCandidate:
     root: Root
     n_rows: int
 
-    def held_values(self, data: RidgeProblem) -> np.ndarray:
+    def held_predictions(self, data: RidgeProblem) -> np.ndarray:
         """The values of its model at the held-out rows, from a new factorisation."""
-        return data.held_values(self.root, self.kernel, self.gamma, self.ridge)
+        return data.held_predictions(self.root, self.kernel, self.gamma, self.ridge)
 
 
 def preferred(ranked: Sequence[MetricCandidate], data: RidgeProblem) -> Sequence[MetricCandidate]:
@@ -62,7 +62,7 @@ def preferred(ranked: Sequence[MetricCandidate], data: RidgeProblem) -> Sequence
     if not plain or plain[0] is ranked[0]:
         return ranked
     of_plain, of_warped = (
-        ((candidate.held_values(data) - data.held_targets) ** 2).mean(axis=1)
+        ((candidate.held_predictions(data) - data.held_targets) ** 2).mean(axis=1)
         for candidate in (plain[0], ranked[0])
     )
     return ranked if exceeds(of_plain, of_warped, 1.0) else plain

@@ -47,9 +47,9 @@ FLAT_OCTAVES = 12.0
 # ---- The surface: priors of `kbench.width_search.surface` --------------------------------------
 # With larger deviations of shape, changes and offsets the surface follows its points more closely.
 
-# Drifts among which the most likely one is taken, in octaves of width per doubling of the rows.
+# Drifts among which the most likely one is taken, in octaves of gamma per doubling of the rows.
 DRIFTS = (0.0, 0.2, 0.4, 0.6)
-# Correlation lengths in octaves of width and of C. With these and a Matern kernel, the log errors
+# Correlation lengths in octaves of gamma and of C. With these and a Matern kernel, the log errors
 # of eight development sets have e^230 times the likelihood that a Gaussian one of lengths 2.2 and
 # 2.8 gives; that overshoots beside slopes.
 LENGTHS = (8.8, 11.2)

@@ -1,14 +1,15 @@
-"""Gaussian process of the logarithm of held-out errors over kernel width, C and number of rows.
+"""Gaussian process of the logarithm of held-out errors over gamma, C and number of rows.
 
-A point is (u, v, t, local): u = log2 of the width in units of the median distance, v = log2 C,
-t = log2 (training rows / all rows), and local = 1 for models of neighbourhoods at the density of
-the data, else 0. The model is
+A point is (u, v, t, local): u = log2 of gamma in units of the gamma of the median distance
+(`PreparedRows.unit`), v = log2 of C or of the ridge in their units, t = log2 (training rows / all
+rows), and local = 1 for models of neighbourhoods at the density of the data, else 0. The model is
 
-    log error = shape(u - s t, v) + t slope(u, v) + local deviation(u, v) + offset of the rung,
+    log error = shape(u - s t, v) + t slope(u, v) + local * change(u, v) + offset + noise
+    offset = a + b t + c local,
 
-because models get more local with more rows: the best u grows by s with each doubling. The drift
-s is the most likely one of a few values. The prior mean is the worst error, so that the search does
-not take an unseen corner for a good one.
+where noise has one term for each point and one for each rung. Models get more local with more
+rows: the best u grows by s with each doubling. The drift s is the most likely one of a few values.
+The prior mean is the worst error, so that the search does not take an unseen corner for a good one.
 """
 
 import numpy as np
@@ -27,11 +28,12 @@ class Surface:
     points : (m, 4) of (u, v, t, local)
     log_errors : (m,)
     rungs : (m,) ints. Points of one rung share their rows.
-    deviations : (m,). Sampling errors of `log_errors`.
+    deviations : (m,). Standard deviations of `log_errors` from those of other models on the same
+        rows: `PAIRED_DEVIATION` times the sampling errors.
 
     Attributes
     ----------
-    drift : float. Octaves of width per doubling of the rows, the most likely of `DRIFTS`.
+    drift : float. Octaves of gamma per doubling of the rows, the most likely of `DRIFTS`.
     """
 
     def __init__(
@@ -57,10 +59,10 @@ class Surface:
     def _covariance(self, P: np.ndarray, Q: np.ndarray, drift: float) -> np.ndarray:
         du, dv = np.subtract.outer(P[:, 0], Q[:, 0]), np.subtract.outer(P[:, 1], Q[:, 1])
         moved = du - drift * np.subtract.outer(P[:, 2], Q[:, 2])
-        doublings, local = np.outer(P[:, 2], Q[:, 2]), np.outer(P[:, 3], Q[:, 3])
-        shape, slow = _matern(moved, dv), _matern(du, dv)
-        slopes = constants.CHANGE_DEVIATION**2 * (doublings + local) * slow
-        offsets = constants.OFFSET_DEVIATION**2 * (1.0 + doublings + local)
+        t_products, local = np.outer(P[:, 2], Q[:, 2]), np.outer(P[:, 3], Q[:, 3])
+        shape, without_drift = _matern(moved, dv), _matern(du, dv)
+        slopes = constants.CHANGE_DEVIATION**2 * (t_products + local) * without_drift
+        offsets = constants.OFFSET_DEVIATION**2 * (1.0 + t_products + local)
         return self._deviation**2 * (shape + slopes) + offsets
 
     def mean(self, Q: np.ndarray) -> np.ndarray:
@@ -93,9 +95,10 @@ class Surface:
         Returns
         -------
         (at most count, 2)
-            The best candidate at the goal, the best one of the rung (the two show the drift), then
-            the candidates of the largest expected improvement at the goal, each computed as if the
-            ones before it were known. No rows if nothing is expected to improve.
+            In the order of `candidates`: the best one at the goal and the best one of the rung,
+            unless they are known (the two show the drift), and those of the largest expected
+            improvement at the goal, each computed as if the ones chosen before it were known.
+            No rows if nothing is expected to improve.
         """
         q = len(candidates)
         at_goal = np.column_stack([candidates, np.tile(goal, (q, 1))])

@@ -1,8 +1,9 @@
-"""`gamma` as an array of d widths, one for each feature.
+"""`gamma` as an array of d widths, one for each feature: here a width is the gamma of a feature.
 
 The kernel of gamma_1, ..., gamma_d is that of gamma = 1 between rows whose columns are multiplied
 by gamma_j^(1/p), for a kernel whose gamma multiplies the power p of a distance
-(`Kernel.gamma_power`). Equal widths are one gamma, and a feature of width 0 does not count.
+(`Kernel.gamma_power`; p = 2 if gamma multiplies an inner product). Equal widths are one gamma, and
+a feature of width 0 does not count.
 Estimators scale the rows at the start of `fit` and before predictions, so that solvers and machines
 see rows and a kernel of one width.
 """

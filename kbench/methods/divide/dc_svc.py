@@ -226,9 +226,9 @@ max_iter, max_time, dtype, shrinking
         n = len(problem.Y)
         with trace.phase("prepare"):
             settings = self._checked_settings()
-            max_clusters = max(1, n // CLIPPED_GROUP_ROWS)
+            reduced_k = max(1, n // CLIPPED_GROUP_ROWS)
             n_clusters = number_of_groups(settings["n_clusters"], n)
-            k = clipped_count("n_clusters", n_clusters, n, max_clusters)
+            k = clipped_count("n_clusters", n_clusters, n, reduced_k)
             n_samples = settings["n_samples"]
             if settings["n_clusters"] is None and self.n_samples is None and k > MAX_GROUPS:
                 n_samples = sample_size(n_samples, k)

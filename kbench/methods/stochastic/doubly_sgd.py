@@ -42,7 +42,8 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     block_size : int, default=2048
         Random features of a step: the cosine and sine of half as many frequencies. Set by hand.
     batch_size : int, default=4096
-        Largest number of rows of a step; the batches of a pass have equal sizes. Set by hand.
+        Largest number of rows of a step. The sizes of batches of rows in memory differ by at most
+        one row; batches of `ChunkedRows` are full except the last one. Set by hand.
     n_epochs : int, default=1
         Passes over the rows of `fit`.
     max_blocks : int or None, default=None
@@ -53,8 +54,9 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         "convolution": features of images by two layers of random filters; with max_blocks=1, a
         convolutional net of which only the last layer is trained.
     gamma : float or {"median", "scale", "auto"}, default="median"
-        "median" is 1 / (2 m^2) with the median distance m of 1,000 rows. The length scale of the
-        Matern kernel is 1 / sqrt(2 gamma).
+        "median" is 1 / (2 m^2) with the median distance m of 1,000 rows, and the square root of
+        this if gamma multiplies the distance, as in "laplacian". The length scale of the Matern
+        kernel is 1 / sqrt(2 gamma).
     smoothness : float, default=1.5
         nu of the Matern kernel, a multiple of 1/2.
     degree : int, default=3
@@ -62,7 +64,8 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     coef0 : float, default=0.0
         Constant of the polynomial kernel.
     nu : float, default=0.0
-        Regularisation nu/2 ||f||^2.
+        Regularisation nu/2 ||f||^2; the paper's symbol, neither the order of the Matern kernel
+        nor the parameter of nu-support vector machines.
     step_size : float, default=1.0
         First step size gamma_0, set by hand. Passes from the sixth on may have others, see `fit`.
     step_decay : float, default=1e-4
@@ -89,7 +92,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     n_copies : int, default=1
         Copies of each row in a pass; the first is the row itself.
     predict_votes : int, default=1
-        Copies of a row whose values are averaged in prediction.
+        Copies of a row whose decision values are averaged in prediction; nothing is voted.
     max_time : float or None, default=None
         Seconds after which `fit` ends; with a checkpoint, the next `fit` continues from there.
     n_shards : int, default=1
@@ -284,7 +287,8 @@ class DoublySGDRegressor(ChunkScores, RegressorMixin, DoublySGD):
 step_size, step_decay, preconditioned, ridge, average, unit_norm, pca_components, virtual, \
 virtual_size, n_copies, predict_votes, max_time, n_shards, n_jobs, cache_mb, checkpoint, \
 checkpoint_s, random_state
-        As in `DoublySGDClassifier`, which has the parameter `loss` in addition.
+        As in `DoublySGDClassifier`, which also has `loss`, `class_weight` and `probability`; the
+        loss is the squared one here.
 
     Attributes
     ----------

@@ -13,8 +13,9 @@ and its `plan.tune` is the budget of each search.
 If the command gives intervals (`intervals.py`), there is no list of candidates: settings are
 proposed one after the other until the budget is spent.
 
-If a kernel machine has no candidates, a self-tuning method (`meta.tuner` of its file) chooses its
-parameters, in one trial. The score of that method on the held-out rows is the score of the search.
+If the command gives only one setting and the method has a tuner (`meta.tuner` of its file), this
+self-tuning method chooses the parameters in one trial. Its score on the held-out rows is the score
+of the search.
 
 A trial is a run on the data set with `dataset.holdout` set. It has a key, limits and a row like any
 other run, in `_tune` of the results folder, and is not repeated. It never opens the test rows.
@@ -69,7 +70,7 @@ class Searches:
 
     each: list[list[str]]  # The overrides of each search
     sandbox: Sandbox  # Starts the workers of all trials
-    of: str | None = None  # The name of the experiment's set of tuned files
+    tuned_set: str | None = None  # The name of the experiment's set of tuned files
     budget: Mapping[str, Any] = field(default_factory=dict)  # `plan.tune` of the experiment
     absent: dict[str, str] = field(default_factory=dict)  # Data set -> message
 
@@ -120,14 +121,15 @@ def tune(
     search: Search,
     sandbox: Sandbox,
     show_line: Callable[[str], None],
-    of: str | None = None,
+    tuned_set: str | None = None,
 ) -> SearchResult:
     """Do the missing trials of one of the `searches`, and rank the candidates.
 
     show_line : Called with a line for the user at the start of each rung.
-    of : Name of the set of tuned files to which the result belongs.
+    tuned_set : Name of the set of tuned files to which the result belongs.
 
-    Raises ConfigError: a name, key or value is wrong, or there is only one candidate.
+    Raises ConfigError: a name, key or value is wrong, or there is only one candidate and the method
+    has no tuner.
     Raises DataError: the data set is absent or malformed.
     """
     began = time.monotonic()
@@ -152,7 +154,7 @@ def tune(
         check_methods(sandbox, plan)
     tuner = tuner_of(first) if len(plan.runs) == 1 else None
     if tuner is not None:
-        of = None
+        tuned_set = None
         method_words = [word for word in words if word.lstrip("+").startswith("method.")]
         if ignored := [*method_words, *search.of_several]:
             raise ConfigError(
@@ -161,7 +163,13 @@ def tune(
             )
         search = replace(search, validation=search.validation or _HELD_OUT)
     result = SearchResult(
-        first.method, first.dataset, of, metric, _search_facts(first, of), plan.dropped, tuner=tuner
+        first.method,
+        first.dataset,
+        tuned_set,
+        metric,
+        _search_facts(first, tuned_set),
+        plan.dropped,
+        tuner=tuner,
     )
     trials = Trials(composer, sandbox, plan, search, result, began)
     if tuner is not None:
@@ -212,7 +220,11 @@ def tune(
 def _over_intervals(
     trials: Trials, space: Space, rows: int, show_line: Callable[[str], None]
 ) -> SearchResult:
-    """Score settings that a sampler proposes, as many at a time as `parallel` has jobs."""
+    """Score settings that a sampler proposes.
+
+    A setting has one trial for each fold. As many settings are proposed at a time as have all their
+    trials in the jobs of `parallel`, but at least one.
+    """
     search, result = trials.search, trials.result
     better: Literal["max", "min"] = "max" if result.metric.direction == "max" else "min"
     propose = proposals(space, trials.seed, better)
@@ -266,7 +278,7 @@ def _by_tuner(
     The tuner reports its choice as values `chosen_NAME` of the trace.
     """
     search, result = trials.search, trials.result
-    result.split = search
+    result.tuner_search = search
     # The tuned file is for the method, which has no scaler, learned metric or other kernel.
     overrides = [f"method={tuner}", *_FIXED_OF_TUNER]
     other_words = [word for word in words if not word.lstrip("+").startswith("method")]
@@ -298,13 +310,17 @@ def _without_tuned(overrides: Sequence[str]) -> list[str]:
 
 
 def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
-    """The command's experiment, or None; raises ConfigError for sweeps of other keys."""
+    """The command's experiment, or None.
+
+    Raises ConfigError: a key has several values and is neither the method's nor, in an experiment,
+    `method` or `dataset`.
+    """
     parsed = composer.parse(overrides)
-    is_experiment = [override.key_or_group == "experiment" for override in parsed]
+    has_experiment = any(override.key_or_group == "experiment" for override in parsed)
     for text, override in zip(overrides, parsed, strict=True):
         key = override.key_or_group
-        is_list = any(is_experiment) and key in ("method", "dataset")
-        if override.is_sweep_override() and not key.startswith("method.") and not is_list:
+        may_be_list = key.startswith("method.") or (has_experiment and key in ("method", "dataset"))
+        if override.is_sweep_override() and not may_be_list:
             raise ConfigError(f"{text}: kbench tune takes several values of the method's keys only")
     return read_request(composer, overrides, multirun=True).experiments[0]
 
@@ -363,11 +379,11 @@ def _train_rows(plan: Plan, search: Search) -> int:
     return int(train.size)
 
 
-def _search_facts(run: Run, of: str | None) -> dict[str, Any]:
+def _search_facts(run: Run, tuned_set: str | None) -> dict[str, Any]:
     """Facts with which later runs that use the tuned file are compared.
 
     Files of an experiment's set lack `source_sha256`, as they stay valid if the source changes.
     """
     facts = {name: getattr(run, name) for name in ("seed", "data_sha256", "variant")}
-    source = {} if of else {"source_sha256": source_sha256(run.estimator)}
+    source = {} if tuned_set else {"source_sha256": source_sha256(run.estimator)}
     return facts | source | {"kbench_version": __version__}

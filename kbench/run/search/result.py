@@ -17,7 +17,7 @@ class SearchResult:
 
     method: str  # Name in the command
     dataset: str  # Name in the command
-    of: str | None  # Name of the set of tuned files in the experiment's plan
+    tuned_set: str | None  # Name of the set of tuned files in the experiment's plan
     metric: MetricSpec | AddedScore
     about: dict[str, Any]  # Entries of the tuned file about the data set and the method
     dropped: list[str]  # Parts of the command that had no effect, with the reason
@@ -36,7 +36,7 @@ class SearchResult:
     tuner: str | None = None  # The self-tuning method that chose the parameters
     sampler: str | None = None  # Sampler of a search over intervals: tpe or random
     # The settings of a tuner's trial, which has one validation split; None: those of the command.
-    split: Search | None = None
+    tuner_search: Search | None = None
 
     @property
     def exit_code(self) -> int:
@@ -53,7 +53,7 @@ class SearchResult:
     def summary(self, search: Search) -> dict[str, Any]:
         """Entries of the tuned file about the search, which depend only on the trials."""
         best = self.ranked[0]
-        search = self.split or search
+        search = self.tuner_search or search
         chosen_by = {"tuner": self.tuner, "sampler": self.sampler}
         division = "validation" if search.validation else "folds"
         return {
