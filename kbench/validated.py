@@ -15,7 +15,7 @@ numbers are measured: `tests/methods/test_wide_rows.py` compares them with the m
 such as gamma="scale", clusters and random draws. Classes that take the place of scikit-learn's
 classes, which see these rows, set
 
-    sees_unweighted_rows = True
+    sees_unweighted_rows = True    (unweighted rows are those of weight zero)
 """
 
 import functools

@@ -35,20 +35,20 @@ def randomly_pivoted_landmarks(
 
 
 def randomly_pivoted_cholesky(
-    kernel: KernelMatrix, size: int, rng: np.random.RandomState, block: int = _BLOCK
+    kernel: KernelMatrix, size: int, rng: np.random.RandomState, block_size: int = _BLOCK
 ) -> tuple[np.ndarray, np.ndarray]:
     """The landmarks, and F : (n, r) float32 with F F' = K_nS K_SS^-1 K_Sn, which is near K.
 
-    block : pivots proposed at a time
+    block_size : pivots proposed at a time
     """
     n = len(kernel)
-    residual = kernel.diagonal()
-    limit = _NEGLIGIBLE_TRACE * residual.sum()
+    diagonal = kernel.diagonal()
+    limit = _NEGLIGIBLE_TRACE * diagonal.sum()
     factor = np.empty((n, size), np.float32)
     landmarks: list[int] = []
-    while len(landmarks) < size and residual.sum() > limit:
-        proposals = rng.choice(n, block, p=residual / residual.sum())
-        pivots = _accept(kernel, factor[:, : len(landmarks)], proposals, residual, rng)
+    while len(landmarks) < size and diagonal.sum() > limit:
+        proposals = rng.choice(n, block_size, p=diagonal / diagonal.sum())
+        pivots = _accept(kernel, factor[:, : len(landmarks)], proposals, diagonal, rng)
         pivots = pivots[: size - len(landmarks)]
         residual_columns = kernel.block(pivots).T - matmul(
             factor[:, : len(landmarks)], factor[pivots, : len(landmarks)].T
@@ -56,14 +56,17 @@ def randomly_pivoted_cholesky(
         root = _root(residual_columns[pivots].astype(np.float64))
         columns = slice(len(landmarks), len(landmarks) + len(pivots))
         factor[:, columns] = scipy.linalg.solve_triangular(root, residual_columns.T, lower=True).T
-        residual = np.maximum(residual - np.square(factor[:, columns]).sum(axis=1), 0.0)
-        residual[pivots] = 0.0
+        diagonal = np.maximum(diagonal - np.square(factor[:, columns]).sum(axis=1), 0.0)
+        diagonal[pivots] = 0.0
         landmarks.extend(pivots.tolist())
     return np.array(landmarks), factor[:, : len(landmarks)]
 
 
 def _root(inner: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of a block, shifted if necessary; 1e-30 guards a block of zeros."""
+    """The lower Cholesky factor of a block shifted by `_JITTER`, or by ten times it if that fails.
+
+    1e-30 guards a block of zeros.
+    """
     jitter, identity = _JITTER * max(float(inner.diagonal().max()), 1e-30), np.eye(len(inner))
     return at_first_shift(
         lambda shift: scipy.linalg.cholesky(inner + shift * identity, lower=True),
@@ -76,16 +79,19 @@ def _accept(
     kernel: KernelMatrix,
     factor: np.ndarray,
     proposals: np.ndarray,
-    residual: np.ndarray,
+    diagonal: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """The accepted proposals: the probability is the current residual over that when proposed."""
-    block = kernel.block(proposals, kernel.points(proposals)).astype(np.float64)
-    block -= matmul(factor[proposals], factor[proposals].T)
+    """The accepted proposals: the probability is the current residual over that when proposed.
+
+    diagonal : (n,) of the residual K - F F' when the rows were proposed
+    """
+    residual_block = kernel.block(proposals, kernel.points(proposals)).astype(np.float64)
+    residual_block -= matmul(factor[proposals], factor[proposals].T)
     accepted: list[int] = []
     for i, row in enumerate(proposals):
-        if rng.uniform() * residual[row] < block[i, i] and row not in proposals[accepted]:
+        if rng.uniform() * diagonal[row] < residual_block[i, i] and row not in proposals[accepted]:
             accepted.append(i)
-            column = block[:, i] / np.sqrt(block[i, i])
-            block -= np.outer(column, column)
+            column = residual_block[:, i] / np.sqrt(residual_block[i, i])
+            residual_block -= np.outer(column, column)
     return proposals[accepted]

@@ -26,14 +26,14 @@ def require_dense_values(kernel: Any, X: Any) -> None:
         raise TypeError("Sparse precomputed kernels are not supported; pass X.toarray()")
 
 
-def require_kernel_values(kernel: Any, X: Any) -> None:
+def check_precomputed(kernel: Any, X: Any) -> None:
     """Raise the errors of `training_kernel` for precomputed values that are not a kernel matrix."""
     require_dense_values(kernel, X)
     if isinstance(kernel, str) and kernel == "precomputed":
-        require_kernel_matrix(X)
+        require_symmetric(X)
 
 
-def require_kernel_matrix(K: np.ndarray, name: str = "kernel='precomputed'") -> None:
+def require_symmetric(K: np.ndarray, name: str = "kernel='precomputed'") -> None:
     """Raise a ValueError unless K is square and symmetric, up to rounding. O(n^2).
 
     name : the source of the values, for the message
@@ -65,7 +65,7 @@ def training_kernel(estimator: Any, X: Any) -> Kernel:
     Raises ValueError: precomputed values are not square or not symmetric, or gamma="scale" of these
     rows is not a positive number.
     """
-    require_kernel_values(estimator.kernel, X)
+    check_precomputed(estimator.kernel, X)
     try:
         return make_kernel(
             estimator.kernel,
@@ -75,4 +75,5 @@ def training_kernel(estimator: Any, X: Any) -> Kernel:
             coef0=estimator.coef0,
         )
     except ValueError as error:
+        # `SVC` ends a fit to such rows with this message; the cause is appended.
         raise ValueError(f"{NOT_FINITE}: {error}") from None

@@ -25,7 +25,7 @@ from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.quick_checks import QuickChecks
-from kbench.methods.base.training_kernel import require_kernel_matrix, training_kernel
+from kbench.methods.base.training_kernel import require_symmetric, training_kernel
 from kbench.methods.base.widths import scaled_rows, with_widths
 from kbench.prediction.flops import expansion_flops
 from kbench.validated import NOT_NEGATIVE, usual
@@ -192,7 +192,7 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         if callable(self.kernel):
             X, fits = self._training_values(X)
             if fits:
-                require_kernel_matrix(X, "a callable kernel")
+                require_symmetric(X, "a callable kernel")
             kernel: Kernel = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
         else:
             kernel = training_kernel(self, X)

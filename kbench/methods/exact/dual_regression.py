@@ -75,5 +75,5 @@ class DualRegression(RegressorMixin, ExactDual):
 
     def predict(self, X: Any) -> np.ndarray:
         """f(x) + b of rows X : (u, d), with kernel="precomputed" (u, n_train); (u,) float64."""
-        values: np.ndarray = self._expansions(X)[:, 0] + self.intercept_[0]
+        values: np.ndarray = self._expansion_values(X)[:, 0] + self.intercept_[0]
         return values

@@ -34,7 +34,10 @@ _MAX_VIOLATION = 0.1
 
 
 class DualSolution(NamedTuple):
-    """The solution of one dual by any solver; see `BoxDualResult`."""
+    """The solution of one dual by any solver.
+
+    The fields are those of `RegressionDualResult`; `stop_reason` may also be "rounding".
+    """
 
     coef: np.ndarray  # (n,)
     intercept: float
@@ -43,13 +46,14 @@ class DualSolution(NamedTuple):
     duality_gap: float
     n_iter: int
     stop_reason: str
-    interior: int = 0  # iterations of the interior-point method
+    interior_iterations: int = 0
 
     @classmethod
-    def of(cls, result: Any, interior: int = 0) -> "DualSolution":
+    def of(cls, result: Any, interior_iterations: int = 0) -> "DualSolution":
         """Make a solution of a solver's result."""
-        fields = {name: getattr(result, name) for name in cls._fields if name != "interior"}
-        return cls(**fields, interior=interior)
+        names = [name for name in cls._fields if name != "interior_iterations"]
+        fields = {name: getattr(result, name) for name in names}
+        return cls(**fields, interior_iterations=interior_iterations)
 
 
 class ExactDual(CountedPrediction, TakesAnyRows):
@@ -192,13 +196,20 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         total: float,
     ) -> list[DualSolution | None]:
         """Solve by the small-problem solver; None where float32 rows cannot reach `tol`."""
-        rows = small_rows(kernel, X, np.arange(len(duals[0].rows)))
+        kernel_rows = small_rows(kernel, X, np.arange(len(duals[0].rows)))
         z, lower, upper = (
             np.array([getattr(dual, name) for dual in duals]) for name in ("z", "lower", "upper")
         )
-        coef0 = None if start is None else np.tile(start, (len(duals), 1))
+        starts = None if start is None else np.tile(start, (len(duals), 1))
         result = solve_each(
-            rows, z, lower, upper, limits, epsilon=duals[0].epsilon, coef0=coef0, total=total
+            kernel_rows,
+            z,
+            lower,
+            upper,
+            limits,
+            epsilon=duals[0].epsilon,
+            coef0=starts,
+            total=total,
         )
         self.kernel_entries_ += result.kernel_entries
         columns = [getattr(result, name) for name in DualSolution._fields]
@@ -218,7 +229,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         self.n_iter_ = int(sum(solution.n_iter for solution in solutions))
         self.converged_ = all(solution.stop_reason == "tol" for solution in solutions)
         self.fit_status_ = int(not self.converged_)
-        iterations = [solution.interior for solution in solutions if solution.interior]
+        counts = [solution.interior_iterations for solution in solutions]
+        iterations = [count for count in counts if count]
         self.notes_: tuple[str, ...] = ()
         if iterations:
             self.notes_ = (interior_note(len(iterations), len(solutions), sum(iterations)),)
@@ -240,7 +252,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         self._machine: Any = shared_expansion(kernel, X, self.support_, coef, matrix)
         self.model_bytes_ = self._machine.nbytes
 
-    def _expansions(self, X: Any) -> np.ndarray:
+    def _expansion_values(self, X: Any) -> np.ndarray:
         """K b of rows X : (u, d), with kernel="precomputed" (u, n_train); (u, m) float64."""
         check_is_fitted(self, msg=NOT_FITTED.format(self._sklearn_class))
         if callable(self.kernel):

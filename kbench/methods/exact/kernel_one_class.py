@@ -138,7 +138,7 @@ class KernelOneClassSVM(ConvertsToSklearn, OutlierMixin, ExactDual):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """f(x) - rho of rows X : (u, d), with kernel="precomputed" (u, n_train); (u,) float64."""
-        values: np.ndarray = self._expansions(X)[:, 0] + self.intercept_[0]
+        values: np.ndarray = self._expansion_values(X)[:, 0] + self.intercept_[0]
         return values
 
     def score_samples(self, X: Any) -> np.ndarray:

@@ -126,7 +126,7 @@ class KernelQuantileRegressor(DualRegression):
         (u,) float64; (u, m) if `quantile` is a list, in its order. Larger quantiles have no smaller
         values.
         """
-        values = self._expansions(X) + self.intercept_
+        values = self._expansion_values(X) + self.intercept_
         if np.ndim(self.quantile) == 0:
             return values[:, 0]
         values[:, np.argsort(self.quantiles_, kind="stable")] = np.sort(values, axis=1)

@@ -22,7 +22,7 @@ from kbench.methods.base.ridge import (
     WeightedRidgeRegressorMixin,
     warn_unconverged,
 )
-from kbench.methods.base.training_kernel import require_kernel_values
+from kbench.methods.base.training_kernel import check_precomputed
 from kbench.methods.base.widths import one_width, rescaled
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
@@ -330,7 +330,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         return bool(np.finfo(np.float64).eps * trace > _MAX_ROUNDING * float(np.min(self.alpha_)))
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
-        require_kernel_values(self.kernel, X)
+        check_precomputed(self.kernel, X)
         self.X_fit_ = X
         return super()._fit(X, Y, trace, sample_weight)
 

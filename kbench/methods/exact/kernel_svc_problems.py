@@ -173,7 +173,7 @@ class SolvesBinaryProblems(ExactSVC):
         for p, reason in zip(problems, result.stop_reason, strict=True):
             solution.reasons[p] = reason
         solution.small_entries = result.kernel_entries
-        solution.interior_iter += [count for count in result.interior if count]
+        solution.interior_iter += [count for count in result.interior_iterations if count]
 
     def _comparable_last_fit(self, data: Data) -> LastFit | None:
         """The last fit, if it had the same classes in the same rows and proportional bounds."""

@@ -19,9 +19,9 @@ class KernelSVR(ConvertsToSklearn, DualRegression):
     Minimises 1/2 ||f||^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon), the problem of
     `sklearn.svm.SVR`, whose parameters have the same meaning here, through its dual
 
-        min_b  1/2 b'Kb - y'b + epsilon |b|_1,   |b_i| <= C_i,
+        min_beta  1/2 beta'K beta - y'beta + epsilon |beta|_1,   |beta_i| <= C_i,
 
-    with sum b = 0 if there is an intercept.
+    with sum beta = 0 if there is an intercept b.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class KernelSVR(ConvertsToSklearn, DualRegression):
     support_vectors_ : (n_sv, d) array or CSR
         (0, 0) with kernel="precomputed" or a callable.
     dual_coef_ : (1, n_sv) array, CSR if the rows were
-        b.
+        beta.
     intercept_ : (1,)
     coef_ : (1, d)
         Weights of the features, only with kernel="linear".
@@ -71,7 +71,8 @@ class KernelSVR(ConvertsToSklearn, DualRegression):
 
     Notes
     -----
-    Solvers and cost are those of `KernelSVC` for as many rows. Memory is `cache_size` and O(n d).
+    Solvers are those of `KernelSVC`, but with an intercept the small-problem solver takes up to
+    3,000 rows (500 if most columns have two values). Memory is `cache_size` and O(n d).
 
     The defaults of C and epsilon, those of `SVR`, do not follow the scale of y or of the features,
     so that the model can be worse than a linear model (wine: RMSE 0.80 against 0.72);

@@ -32,22 +32,25 @@ class ReducedSetSVC(BoxClassifier):
     Parameters
     ----------
     n_components : int, default=50
-        Number of points z_j; with `n_restarts`, set by hand.
+        Number of points z_j. The defaults of this and of `n_restarts` are set by hand.
     preimage : {"gradient", "fixed_point"}, default="gradient"
         Method that finds a point.
     n_restarts : int, default=4
-        Searches for each point, each from a support vector that is drawn with a probability
-        proportional to the magnitude of its coefficient.
+        Number of searches for each point, so that 1 restarts none. Each starts from a point of the
+        residual (a support vector or an earlier z_j), drawn with a probability proportional to the
+        magnitude of its coefficient.
     C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     tol : float, default=1e-3
     cache_mb : float, default=1000.0
-    class_weight, probability
+    class_weight : dict, "balanced" or None, default=None
     max_iter : int, default=-1
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
         `C` to `dtype` are parameters of the exact model, as in `KernelSVC`, which calls `cache_mb`
         `cache_size`.
+    probability : bool, default=False
+        As in `KernelSVC`, for decision values of the reduced model.
     random_state : int, RandomState or None, default=None
         Seed of the starts of the searches.
 
@@ -56,11 +59,13 @@ class ReducedSetSVC(BoxClassifier):
     classes_ : (n_classes,)
     support_, dual_coef_, intercept_, n_support_, n_iter_, objective_, duality_gap_, violation_, \
 converged_, n_features_in_
-        As in `KernelSVC`, of the exact model.
+        As in `KernelSVC` with multi_class="ovr", of the exact model, but `support_` is in the order
+        of the rows, `n_iter_` is the sum over the problems, and `dual_coef_` is dense.
     points_ : (r, d)
-        Points of all problems.
+        Points z_j of all problems, which are not training rows.
     coef_ : (m, r)
-        Coefficients of the points; zero at the points of other problems.
+        Coefficients of these points, not weights of the features; zero at the points of other
+        problems.
     residuals_ : tuple of arrays
         For each problem, ||w||^2 and then ||w - sum_j b_j phi(z_j)||^2 after each point.
     n_parameters_, model_bytes_ : int
@@ -73,8 +78,9 @@ converged_, n_features_in_
     Notes
     -----
     O(r t (s + r) d) time after the exact model, for s support vectors and t evaluations for each
-    point. Prediction costs O(r d) a row. `fit` keeps the support vectors as a dense array, and
-    reports the iterates of the solver to the trace.
+    point. Prediction costs O(r d) a row. While `fit` reduces a problem, it holds the
+    problem's support vectors as a dense float64 array. It reports the iterates of the solver to
+    the trace.
 
     References
     ----------
@@ -94,7 +100,8 @@ converged_, n_features_in_
     """
 
     # CSR support vectors are made dense for the search of pre-images; `kbench.validated` explains
-    # the two numbers.
+    # the two numbers. The second one is set by hand, as in `landmark_leaves`: the test has only 600
+    # rows, and more than 8,192 support vectors of a problem take more memory than is checked.
     dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
 
     _parameter_constraints: ClassVar[dict] = {
@@ -135,13 +142,13 @@ converged_, n_features_in_
             )
         alpha = np.column_stack([result.alpha for result in results])
         self._finish(problem, alpha, results, [result.intercept for result in results])
-        function = problem.kernel.kernel
-        assert isinstance(function, RBF)
+        rbf = problem.kernel.kernel
+        assert isinstance(rbf, RBF)
         with trace.phase("reduce"):
             expansions = [
                 reduced_set(
                     *_expansion(problem.X, self.support_, coef),
-                    function.gamma,
+                    rbf.gamma,
                     self.n_components,
                     rng,
                     preimage=self.preimage,
@@ -157,7 +164,7 @@ converged_, n_features_in_
                 row[start : start + len(expansion.coef)] = expansion.coef
                 start += len(expansion.coef)
             self.residuals_ = tuple(expansion.residuals for expansion in expansions)
-            kernel = KernelMatrix(RBF(function.gamma), self.points_, self.dtype)
+            kernel = KernelMatrix(RBF(rbf.gamma), self.points_, self.dtype)
             dtype = prediction_dtype(kernel, self.coef_.T)
             points = np.arange(len(self.points_))
             self._machine = KernelExpansion(kernel, points, self.coef_.T, dtype)

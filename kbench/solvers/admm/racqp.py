@@ -39,12 +39,12 @@ class RACQPResult:
     x : (n,) float64
         Satisfies y'x = 0 up to the primal residual.
     multiplier : float
-        The intercept: minus the multiplier of y'x = 0.
+        The intercept of the model, which is minus the multiplier of y'x = 0.
     primal : float
-        max(|y'x|, largest |x - w|)
+        Primal residual, not objective: max(|y'x|, largest |x - w|).
     n_iter : int
     converged : bool
-        Whether primal <= tol min(1, largest C) after an iteration over all blocks.
+        Whether `primal` <= tol min(1, largest C) after an iteration over all blocks.
     stop_reason : {"tol", "max_iter", "max_time"}
     """
 
@@ -83,9 +83,13 @@ def solve_racqp(
     rng : RandomState
     mode : {"rac", "rp", "cyclic"}
     n_blocks : int
-        p; blocks have ceil(n / p) variables, or one less.
-    beta, max_iter, tol
-        Penalty, number of iterations and tolerance; the last two are those of the authors' driver.
+        p; blocks have ceil(n / p) variables, or one less. With fewer blocks, more variables are
+        solved for at once, and memory is larger. The default is set by hand.
+    beta : float
+        Penalty: a larger one enforces the constraints sooner, but lowers the objective more slowly.
+        The default, a tenth of that of `n_blocks`, is set by hand.
+    max_iter, tol
+        Number of iterations and tolerance; both are those of the authors' driver.
     factor : float
         Multiplies H: the authors' driver minimises x'Hx - e'x, which is factor=2.
     max_time : float, optional

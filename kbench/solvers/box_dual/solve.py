@@ -247,7 +247,8 @@ def solve_regression_dual(
     lower : (n,), <= 0, optional
         Lower bounds of b; default -C.
     coef0 : (n,), optional
-        Starting point within the bounds; default 0. Costs one kernel row for each nonzero entry.
+        Coefficients b to start from, within the bounds; default 0. Costs one kernel row for each
+        nonzero entry.
     intercept : bool
         Whether b has the sum of `coef0`; the multiplier of this constraint is the intercept.
     tol : float

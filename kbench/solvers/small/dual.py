@@ -106,7 +106,7 @@ class SmallDualResult:
     kernel_entries: int  # Kernel values computed
     # tuple of m ints: iterations of the interior-point method that are among `n_iter`; 0 where it
     # was not needed.
-    interior: tuple[int, ...]
+    interior_iterations: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def solve_each(
 
     rows : KernelValues of n points
     targets, lower, upper : (m, n). z and the bounds l and u of each problem.
-    coef0 : (m, n), optional. Where to start, feasible; default 0.
+    coef0 : (m, n), optional. Coefficients to start from, feasible; default 0.
     total : The sum s of the coefficients of each problem; other than 0 it needs `coef0`
 
     As `solve_pairs`; the m problems share the n^2 float32 kernel values.
@@ -493,5 +493,5 @@ def _result(
         n_iter=report[:, STEPS].astype(np.int64),
         stop_reason=tuple(reasons),
         kernel_entries=n_entries + int(report[:, ENTRIES].sum()),
-        interior=tuple(interior),
+        interior_iterations=tuple(interior),
     )
