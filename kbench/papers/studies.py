@@ -222,7 +222,7 @@ def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Se
     Each comparison comes with its settings, the main setting first, and the line of each step.
     """
     experiments = experiments_of(system.run)
-    steps_of: defaultdict[int, list[str]] = defaultdict(list)
+    steps_of: defaultdict[int, list[str]] = defaultdict(list)  # by id: lines keep the row objects
     rows: list[Row] = []
     for machine, dataset, variant in runs.places:
         choice, step_rows = Choice(dataset, variant), {}
@@ -234,7 +234,7 @@ def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Se
     last, compared = list(system.steps)[-1], []
     for comparison in comparisons(rows):
         matches: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
-        # If several lines match a step, the last in this order stands for it.
+        # Rows of a line match the same steps; the last of several lines stands for a step.
         for line in sorted(
             comparison.lines, key=lambda line: (made_by(experiments, line), preference(line))
         ):

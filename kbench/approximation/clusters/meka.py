@@ -115,7 +115,8 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
     psd : bool, default=False
         Replace negative eigenvalues of L by zero (MEKA-PSD).
     n_samples : int, default by preset (20000)
-        Rows on which k-means runs.
+        Largest number of rows on which k-means runs and, with basis_sampling="partition_rows", of
+        rows of a cluster from which the directions of its basis are computed.
     kmeans_iter : int, default by preset (10)
     dtype : {"float32", "float64"}, default="float32"
         Precision of W and L.
@@ -288,7 +289,11 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         params: SimpleNamespace,
         rng: np.random.RandomState,
     ) -> tuple[list[LocalBasis], int]:
-        """Landmarks and projections of the clusters, and the number of kernel values computed."""
+        """Landmarks and projections of the clusters, and the number of kernel values computed.
+
+        With basis_sampling="partition_rows", at most `n_samples` rows of a cluster determine its
+        directions.
+        """
         from_all_rows = params.basis_sampling == "partition_rows"
         points = [self._choose(X if from_all_rows else X[rows], params, rng) for rows in groups]
         landmarks = [KernelMatrix(kernel, chosen, np.float64) for chosen in points]

@@ -347,7 +347,10 @@ class FactoredKernel(KernelApproximation):
         return apply
 
     def _frame(self, s: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F, T and eigenvalues of W_s L_ss W_s', with eigenvectors W_s F and W_s = W_s F T'."""
+        """F, T and eigenvalues (p_s,) of W_s L_ss W_s', with eigenvectors W_s F and W_s = W_s F T'.
+
+        F and T : (k_s, p_s) for W_s of rank p_s; `preconditioner` calls F a frame and T a lift.
+        """
         root = _basis_root(self.bases[s])
         columns = self._columns[s]
         block = (

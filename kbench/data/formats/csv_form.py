@@ -416,9 +416,12 @@ def _require_one_header(
 ) -> None:
     """Refuse a second line of names or units, which stands above columns of numbers.
 
-    It has no number, but two names or units, or one in a table of two columns (set by hand).
+    It has no number, but two names or units, or one in a table of two columns. Below the header
+    there must be three lines at least, two of them rows that tell which columns have numbers. Both
+    limits are set by hand.
 
-    lineno : Line number of the first row.
+    sample : Fields of the lines below the header, of which the first may be such a second line.
+    lineno : Line number of that line.
     """
     if len(sample) < 3 or any(number(text) is not None for text in sample[0]):
         return

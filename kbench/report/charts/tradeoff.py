@@ -25,6 +25,8 @@ _MARK, _MARGIN, _MIN_FENCED = 5.0, 0.07, 4
 def fence(scores: Sequence[float], sign: int) -> float | None:
     """Tukey's fence on the worse side: 1.5 interquartile ranges beyond the quartile.
 
+    This is Tukey's inner fence; `svg.fences` are the outer ones, on both sides of an axis.
+
     None if there are too few scores, or too many equal scores, to define outliers.
     """
     if len(scores) < _MIN_FENCED:

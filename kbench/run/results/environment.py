@@ -41,7 +41,11 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 
 def describe() -> dict[str, Any]:
-    """Describe this machine; a value that cannot be determined is None."""
+    """Describe this machine; a value that cannot be determined is None.
+
+    A further entry changes the id of every environment, unless `_NOT_IN_ID` has it, so that all
+    stored runs count as missing.
+    """
     import psutil
 
     variables = " ".join(

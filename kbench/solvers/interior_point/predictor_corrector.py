@@ -65,7 +65,10 @@ def minimise(
     stop: Callable[[int], bool] = lambda n_iter: False,
     point: PrimalDualPoint | None = None,
 ) -> PrimalDualPoint:
-    """Return a point whose gap is at most `gap`, or the best one that float64 allows.
+    """Return the best iterate: that of the least merit, the largest of its gap and its residuals.
+
+    The method ends when the gap is at most `gap` and the residuals are small, when float64 allows
+    no further decrease, after `_MAX_ITERATIONS`, or when `stop` says so.
 
     problem : lower < upper everywhere
     gap : Relative gap at which to stop
@@ -89,7 +92,8 @@ def minimise(
         # Guard: if the two terms of the objective cancel, a thousandth of their sizes is the unit.
         size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
         first = products if first is None else first
-        # If the objective at the optimum is zero, the gap is relative to the first complementarity.
+        # If the objective at the optimum is zero, the gap is relative to `_ZERO_OBJECTIVE` times
+        # the first complementarity.
         point.gap = products / max(size, _ZERO_OBJECTIVE * first, 1e-300)
         gradient_error = float(np.abs(residual).max()) / problem.scale
         equality_error = float(np.abs(infeasible).max(initial=0.0))

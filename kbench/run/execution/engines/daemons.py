@@ -178,6 +178,7 @@ class Ray(_Daemons):
             **parallel.options,
         )
         self._remote = self._ray.remote(num_cpus=self._threads, max_retries=0)(_run_in_ray)
+        # Number of a run -> generator of two references: to None when it begins, to its outcome.
         self._streams: dict[int, Any] = {}
 
     def submit(self, number: int, call: Call) -> None:

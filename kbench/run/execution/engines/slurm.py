@@ -268,6 +268,7 @@ class Slurm:
         if job.state == "CANCELLED" or (job.state == "GONE" and _CANCELLED.search(log)):
             return EngineReport(Stage.CANCELLED, f"cancelled by SLURM, {where}")
         lines = log.strip().splitlines() or ["no output"]
+        # Lines with "Error" or "error" name the reason better than the last line.
         last = quoted(([line for line in lines if "rror" in line] or lines)[-1])
         return EngineReport(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
 
