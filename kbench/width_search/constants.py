@@ -41,7 +41,7 @@ MAX_NEIGHBOURHOODS, LOCAL_ERRORS = 24, 800
 # Where the surface is minimised after them, as (t, local) of `kbench.width_search.surface`: a model
 # of all rows has their density, but sees more than a neighbourhood; halfway.
 LOCAL_GOAL = (-0.5, 0.5)
-# Octaves of width over which errors of neighbourhoods must be alike for samples to replace them.
+# Octaves of gamma over which errors of neighbourhoods must be alike for samples to replace them.
 FLAT_OCTAVES = 12.0
 
 # ---- The surface: priors of `kbench.width_search.surface` --------------------------------------
@@ -68,7 +68,8 @@ MIN_IMPROVEMENT, HOPELESS = 3e-4, 0.3
 
 # ---- The points that may be tried or chosen ----------------------------------------------------
 
-# Octaves of width, in units of the median distance, and of C, in units of the targets' deviation.
+# Octaves of gamma, in units of that of the median distance (`PreparedRows.unit`), and of C, in
+# units of the targets' deviation.
 WIDTHS, CS = np.arange(-6.0, 9.0), np.arange(-4.0, 11.0)
 # Spacing in octaves of the points among which the answer is chosen, and their largest distance from
 # a point that was tried after the grid: farther away the surface only extrapolates.
@@ -155,7 +156,7 @@ ERROR_QUANTILE, NORMAL_QUANTILE = 0.8, 1.2816
 RIDGE_ROWS, RIDGE_SAMPLES = (600, 1000, 3000), (1, 2)
 # Octaves of ridge that are tried; all ridges of a width share one eigendecomposition.
 RIDGES = np.arange(-20.0, 5.0, 2.0)
-# Octaves from the best width of the last rung to the next one.
+# Octaves from the best gamma of the last rung to the next one.
 RIDGE_STEPS = (2.0, -2.0, 1.0, -1.0)
 # Rows up to which the kernel matrix is factorised (1 GiB of float32).
 MAX_FACTORISED = 16_384

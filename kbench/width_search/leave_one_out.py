@@ -9,7 +9,7 @@ With K = Q diag(l) Q' and G = K + alpha I, the error of the model without row i 
 eigendecomposition of m rows, O(m^3), gives the errors of all alpha, O(m^2) each. The surface of
 `kbench.width_search.surface`, with v = log2 alpha, extrapolates from few rows to more. Small
 samples mislead if few rows have large errors, or if more rows make models much more local. So
-models of 3,000 rows come last, each by one inverse factor of G, a few octaves of width apart.
+models of 3,000 rows come last, each by one inverse factor of G, a few octaves of gamma apart.
 """
 
 import numpy as np

@@ -116,7 +116,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     ----------
     classes_ : (n_classes,)
     coef_ : (blocks, block_size, q) float32
-        Coefficients of the features of each block.
+        Coefficients of the features of each block for the q outputs.
     features_ : kbench.approximation.seeded.seeded_features.SeededFeatures
         Draws the blocks.
     gamma_ : float
@@ -125,7 +125,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     n_parameters_, model_bytes_ : int
         Numbers and bytes that prediction keeps, which include no frequencies.
     timings_ : dict of str to float
-        Seconds of "prepare" and "step".
+        Seconds of "prepare" and "step", and of "survey" for rows in chunks.
     n_features_in_ : int
 
     Notes

@@ -438,8 +438,7 @@ def fences(values: Sequence[float]) -> tuple[float, float]:
 
     Tukey's outer fences, 3 interquartile ranges beyond the quartiles, are the ends if at most a
     tenth of the values lie outside and the others span less than half of the range (set by hand).
-    Otherwise the ends are infinite. `tradeoff.fence` is Tukey's inner fence, on
-    one side.
+    Otherwise the ends are infinite. `tradeoff.fence` is Tukey's inner fence on one side.
     """
     if len(values) > 1:
         first, _, third = statistics.quantiles(values, n=4, method="inclusive")

@@ -53,7 +53,7 @@ class Item:
     """A line of a list, and the detail that it opens."""
 
     cells: str  # HTML of the line's cells, of which the first is a row header
-    # Facet -> the values by which filters find the item; others than those of `FACETS` are ignored.
+    # Facet -> the values by which filters find the item; facets outside `FACETS` are ignored.
     facets: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # HTML id, HTML and title of the detail; empty if there is none.
     id: str = ""

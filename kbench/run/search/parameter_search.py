@@ -20,7 +20,8 @@ of the search.
 A trial is a run on the data set with `dataset.holdout` set. It has a key, limits and a row like any
 other run, in `_tune` of the results folder, and is not repeated. It never opens the test rows.
 Trials that differ only along the method's regularisation path (`meta.path`, usually C) are fitted
-in one worker. Each fit starts from the previous solution, so its time is shorter than a single fit.
+in one worker, unless `tune.seconds` is set. Each fit starts from the previous solution, so its time
+is shorter than a single fit.
 """
 
 import sys
@@ -206,7 +207,8 @@ def tune(
         prefix = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
         show_line(f"{prefix}{len(survivors)} candidates, {search.division}, {rows} training rows")
         result.rungs.append((rows, len(survivors)))
-        # Sizes of folds differ by one row, so the last rung uses all rows without a limit.
+        # Sizes of folds differ by one row, which a limit would leave out of the larger training
+        # sets, so the last rung has no limit.
         limited = rung + 1 < len(rungs) or rows == search.rows
         trials.run_rung(trials.of(words, rows if limited else None), survivors, rung, rows)
         result.ranked = ranked(candidates, result.metric)
@@ -357,8 +359,8 @@ def _metric(task: str, name: str | None) -> MetricSpec | AddedScore:
     if name is None:
         return METRICS[task][0]
     task_metrics = QUANTILE if task == "regression" else RANKINGS
-    ranking = [metric for metric in (*METRICS[task], *task_metrics) if metric.direction]
-    by_name: dict[str, MetricSpec | AddedScore] = {metric.name: metric for metric in ranking}
+    with_direction = [metric for metric in (*METRICS[task], *task_metrics) if metric.direction]
+    by_name: dict[str, MetricSpec | AddedScore] = {metric.name: metric for metric in with_direction}
     if name in by_name:
         return by_name[name]
     if name in COLUMNS:
