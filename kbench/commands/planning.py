@@ -36,7 +36,6 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.execution.preparing import obtain_in
     from kbench.run.execution.rehearsal import check_methods, refused_runs, rehearsed
     from kbench.run.execution.runner import environment_of, finished_here, split
-    from kbench.run.planning.command import canonical
     from kbench.run.planning.durations import COLUMNS, expected
     from kbench.run.planning.plan import make_plan
     from kbench.run.results.folder import ResultsFolder
@@ -52,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         todo, done = split(plan, finished)
     obtain = obtain_in(sandbox)
     folders = Folders.from_environment(plan.settings.datasets_dir)
-    for name, data in {canonical(run.dataset_config): run.dataset_config for run in todo}.items():
+    for name, data in {run.data_key: run.dataset_config for run in todo}.items():
         if data["source"]["kind"] in ("file", "sklearn"):  # sklearn has small sets without files
             plan.prepared[name] = obtain(data, replace(plan.settings, download=False))
         elif (folder := status(data, folders).prepared) is not None:

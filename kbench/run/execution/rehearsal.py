@@ -71,8 +71,7 @@ def refused_runs(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
     facts of their config. A run whose sizes are not known gets no line.
     """
     requests = [
-        (run.label, run.estimator, run.params, run.dataset_config,
-         plan.prepared.get(canonical(run.dataset_config)))
+        (run.label, run.estimator, run.params, run.dataset_config, plan.prepared.get(run.data_key))
         for run in runs
         if may_refuse(run.params)
     ]  # fmt: skip
@@ -104,11 +103,14 @@ def rehearsed(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
     scikit-learn compares some parameters, such as `bootstrap` and `oob_score`, only in `fit`. Only
     its estimators are fitted, to data in `plan.prepared`, for at most `_REHEARSED_S` seconds.
     """
-    tasks = {
-        canonical([run.estimator, run.params, run.dataset_config]): plan.task(run)
+    fitted = [
+        run
         for run in runs
-        if run.estimator.startswith("sklearn.") and canonical(run.dataset_config) in plan.prepared
-    }
+        if run.estimator.startswith("sklearn.") and run.data_key in plan.prepared
+    ]
+    # Runs that differ in the seed alone share the object `params`.
+    fitted = list({(run.estimator, id(run.params), run.data_key): run for run in fitted}.values())
+    tasks = {canonical([run.estimator, run.params, run.data_key]): plan.task(run) for run in fitted}
     if not tasks:
         return []
     outcome = _in_worker(sandbox, plan, _rehearse, list(tasks.values()), _REHEARSED_S)

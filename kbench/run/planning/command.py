@@ -13,7 +13,10 @@ def canonical(value: Any) -> str:
     """JSON with sorted keys in which 1 and 1.0 are the same number."""
 
     def plain(item: Any) -> Any:
-        if isinstance(item, Mapping):
+        # A plan of 10,000 runs asks for millions of items, most of them of these types.
+        if item is None or type(item) in (str, int, bool):
+            return item
+        if isinstance(item, (dict, Mapping)):
             return {str(k): plain(v) for k, v in item.items()}
         if isinstance(item, (list, tuple)):
             return [plain(v) for v in item]
@@ -47,14 +50,16 @@ class Command:
                 if key in required or key not in plain or plain[key] != value:
                     sign = "" if key in plain else "++"
                     words.append(f"{sign}{group}.{key}={hydra_value(value)}")
-        self._words = words
+        self._head = shlex.join(["kbench", *words])
         self._known = set(bare["method"])
 
-    def text(self, params: Mapping[str, Any], seed: int) -> str:
-        """The command of the run with these parameters, which include the values of a preset."""
-        values = [f"method.{key}={hydra_value(value)}" for key, value in params.items()]
-        words = [
-            word if key in self._known else f"++{word}"
-            for key, word in zip(params, values, strict=True)
-        ]
-        return shlex.join(["kbench", *self._words, f"seed={seed}", *words])
+    def tail(self, params: Mapping[str, Any]) -> str:
+        """The end of the command of runs with these parameters, the values of a preset included."""
+        return shlex.join(
+            f"{'' if key in self._known else '++'}method.{key}={hydra_value(value)}"
+            for key, value in params.items()
+        )
+
+    def text(self, tail: str, seed: int) -> str:
+        """The command of the run with this seed and the parameters of `tail`."""
+        return f"{self._head} seed={seed} {tail}".rstrip()

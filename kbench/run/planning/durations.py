@@ -44,8 +44,13 @@ def expected(
     """
     similar = _Similar(rows, environment)
     seconds, basis, unknown = [], Counter[tuple[str, bool]](), 0
+    estimates: dict[tuple[Any, ...], tuple[float, str, bool] | None] = {}
     for run in runs:
-        estimate = similar.seconds(run)
+        # Runs that differ in the seed alone share the object `params`.
+        same = run.method, run.data_key, id(run.params), run.limits.wall_s
+        if same not in estimates:
+            estimates[same] = similar.seconds(run)
+        estimate = estimates[same]
         if estimate is None:
             unknown += 1
             continue

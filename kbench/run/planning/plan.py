@@ -10,7 +10,7 @@ import copy
 import hashlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +78,16 @@ class Plan:
 
     def without_repeats(self, idle: Idle) -> None:
         """Keep the first of the runs that differ only in parameters that change nothing."""
-        first_runs: dict[str, Run] = {}
+        first_runs: dict[Any, Run] = {}
+        texts: dict[int, str] = {}  # by the identity of `params`, which runs of all seeds share
         for run in self.runs:
             names = idle.get((run.estimator, str(run.params.get("kernel"))), frozenset())
-            params = {name: value for name, value in run.params.items() if name not in names}
-            common = [run.method, run.estimator, run.dataset_config, run.seed, asdict(run.limits)]
-            first = first_runs.setdefault(canonical([*common, params]) if names else run.key, run)
+            if names and id(run.params) not in texts:
+                used = {name: value for name, value in run.params.items() if name not in names}
+                texts[id(run.params)] = canonical(used)
+            common = run.method, run.estimator, run.data_key, run.seed, repr(run.limits)
+            key = (*common, texts[id(run.params)]) if names else run.key
+            first = first_runs.setdefault(key, run)
             for name in sorted(names & set(run.params)):
                 if first.params[name] != run.params[name]:
                     where = f"in {run.method} with kernel={run.params['kernel']}"
@@ -94,7 +98,7 @@ class Plan:
         """The task of a run whose data have been prepared, for a worker."""
         return Task(
             run,
-            str(self.prepared[canonical(run.dataset_config)]),
+            str(self.prepared[run.data_key]),
             self.settings.datasets_dir,
             self.settings.download,
             tuple(self.settings.metrics),
@@ -284,6 +288,7 @@ def _expand(
         params=method.params,
         warmup=method.meta.get("warmup") or {},
         dataset_config=dataset,
+        data_key=canonical(dataset),
         limits=limits,
         command="",
         tuned=applied.path.name if applied else None,
@@ -296,18 +301,21 @@ def _expand(
     head = _key_head(common, estimator, parts)
     command = Command(config, bare)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
-    for varied, seed in itertools.product(grid, seeds):
+    for varied in grid:
         params = method.effective(_run_params(method, varied, optional))
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
-        hashed = f"{head}{canonical(params)}{checked_seed(seed)}{_kinds(params, method.params)}"
-        yield replace(
-            common,
-            key=hashlib.sha256(hashed.encode()).hexdigest()[:32],
-            label=" ".join([common.label, *words, f"seed {seed}"]),
-            seed=seed,
-            params=params,
-            command=command.text(params, seed),
-        )
+        begin, end = f"{head}{canonical(params)}", _kinds(params, method.params)
+        tail = command.tail(params)
+        for seed in seeds:
+            hashed = f"{begin}{checked_seed(seed)}{end}"
+            yield replace(
+                common,
+                key=hashlib.sha256(hashed.encode()).hexdigest()[:32],
+                label=" ".join([common.label, *words, f"seed {seed}"]),
+                seed=seed,
+                params=params,
+                command=command.text(tail, seed),
+            )
 
 
 def _kinds(params: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ class Run:
     params: Mapping[str, Any]
     warmup: Mapping[str, Any]  # parameters that override `params` in the warm-up
     dataset_config: Mapping[str, Any]
+    data_key: str  # canonical text of `dataset_config`, which names its data in the plan
     limits: Limits
     command: str  # a command line that reproduces the run
     tuned: str | None = None  # the tuned file that set some of the parameters
@@ -52,7 +53,7 @@ class Run:
         if not self.path or {"calibration", "metric"} & set(self.params):
             return None
         other_params = {key: value for key, value in self.params.items() if key not in self.path}
-        return canonical([self.method, other_params, self.seed, self.dataset_config, self.threads])
+        return canonical([self.method, other_params, self.seed, self.data_key, self.threads])
 
     @property
     def origin(self) -> dict[str, Any]:

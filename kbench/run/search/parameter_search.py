@@ -375,7 +375,7 @@ def _train_rows(plan: Plan, search: Search) -> int:
     from kbench.data import open_prepared
     from kbench.data.preparation.split import holdout_rows
 
-    data = open_prepared(plan.prepared[canonical(plan.runs[0].dataset_config)])
+    data = open_prepared(plan.prepared[plan.runs[0].data_key])
     classes, groups = data.n_classes is not None, data.groups_train
     train, _ = holdout_rows(data.y_train, search.first_holdout, classes=classes, groups=groups)
     return int(train.size)

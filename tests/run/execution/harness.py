@@ -142,5 +142,5 @@ def a_task(prepared="/nowhere", **changes):
     """The task of a run that is described, and not done; `changes` are of the run."""
     run = {"key": f"{0:032x}", "label": "", "method": "svc", "estimator": "m:C", "command": ""}
     run |= {"dataset": "digits", "variant": None, "task": "binary", "data_sha256": "0", "seed": 0}
-    run |= {"params": {}, "warmup": {}, "dataset_config": {}, "limits": Limits()}
+    run |= {"params": {}, "warmup": {}, "dataset_config": {}, "data_key": "{}", "limits": Limits()}
     return Task(Run(**run | changes), str(prepared), "", False)
