@@ -18,6 +18,9 @@ from kbench.validated import NOT_NEGATIVE, choice, integer
 
 # The paper's sample: 2,000 rows of up to `_MANY_ROWS` rows, and 12,000 of more.
 _MANY_ROWS, _SAMPLE_ROWS, _LARGER_SAMPLE_ROWS = 100_000, 2_000, 12_000
+# Seconds of the eigenvectors of s rows, divided by s^3: 12,000 rows take 170 s on one core. They
+# may take this fraction of `max_time`. Both are set by hand.
+_SECONDS_PER_CUBE, _PART_OF_TIME = 1e-10, 0.25
 
 
 @dataclass(eq=False, repr=False)
@@ -35,7 +38,7 @@ class EigenProRidge(RidgeDescent):
         Set by hand.
     subsample_size : int or None, default=None
         s, rows whose kernel matrix has its eigenvectors computed; None is the paper's 2,000 for up
-        to 100,000 rows and 12,000 for more.
+        to 100,000 rows and 12,000 for more, but at most as many as take a quarter of `max_time`.
     n_directions : int or None, default=None
         q: the q - 1 largest eigenvalues are lowered to the q-th, so 1 lowers none. None is the
         largest q, up to 401, for which the critical batch size of the lowered kernel, above which
@@ -47,8 +50,8 @@ class EigenProRidge(RidgeDescent):
     ----------
     step_size_ : float
         eta of the last step; if the descent diverges, it begins anew with half of eta.
-    directions_ : float
-        q
+    directions_, subsample_size_ : float
+        q and s
 
     Notes
     -----
@@ -75,6 +78,9 @@ class EigenProRidge(RidgeDescent):
         size = self.subsample_size
         if size is None:
             size = _SAMPLE_ROWS if n <= _MANY_ROWS else _LARGER_SAMPLE_ROWS
+            if self.max_time is not None:
+                seconds = _PART_OF_TIME * self.max_time
+                size = min(size, max(1, int((seconds / _SECONDS_PER_CUBE) ** (1 / 3))))
         return solve_eigenpro(
             kernel,
             Y,

@@ -104,7 +104,7 @@ class RidgeDescent(KernelRidgeEstimator):
                 Y,
                 tol=self.tol,
                 max_iter=self.max_iter,
-                max_time=deadline.seconds_left(),
+                deadline=deadline,
                 rng=rng,
                 trace=trace,
                 predictor=predictor,

@@ -72,7 +72,7 @@ def solve_askotch(
     accelerated : False is Skotch.
     damped : Whether rho contains the smallest eigenvalue of K^.
     mu, nu : None chooses the automatic parameters. Other mu must be at most nu and 1 / nu.
-    max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`; max_iter is set by hand.
+    max_iter, rng, and tol, deadline, trace, predictor : As in `Descent`; max_iter is set by hand.
 
     A step takes b (n + b) kernel values and O(b^2 (r + m) + n m); memory is O(n m + b^2).
     """

@@ -61,7 +61,7 @@ def solve_eigenpro(
     batch_size : m, at most n; the number of rows of a step
     subsample_size : s, at most n
     n_directions : q; the first q - 1 eigenvalues are lowered, 1 lowers none. None: the paper's q.
-    max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`; the default of `max_iter`
+    max_iter, rng, and tol, deadline, trace, predictor : As in `Descent`; the default of `max_iter`
         is set by hand.
 
     The set-up takes O(s^3) time, a step m (n + s) kernel values and O(s q t) time; memory is
@@ -93,7 +93,9 @@ def solve_eigenpro(
         a = a.copy()  # the trace may hold the old array
         a[block] -= step * g
         a[sample] += step * k_P.correction(gradient_at_sample)
-    return state.result(a, step_size=step * batch_size, directions=k_P.q)
+    return state.result(
+        a, step_size=step * batch_size, directions=k_P.q, subsample_size=subsample_size
+    )
 
 
 @dataclass(frozen=True)

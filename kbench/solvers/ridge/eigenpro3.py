@@ -79,7 +79,7 @@ def solve_eigenpro3(
     projection_period : T, steps between projections: 1 is EigenPro 3, more are EigenPro 4.
     variance_reduction : False: all steps are the paper's.
     max_iter : Largest number of passes over the rows.
-    rng, and tol, max_time, trace, predictor
+    rng, and tol, deadline, trace, predictor
         As in `Steps`. `tol` bounds ||K_Zn (y - K_nZ a) - alpha K_ZZ a|| / ||K_Zn y||, which is
         computed in float64 at all rows if the solver converged, and otherwise estimated.
 

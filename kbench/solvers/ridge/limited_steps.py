@@ -53,7 +53,7 @@ class Steps(ABC):
     kernel : Its dtype is the precision of the steps
     tol : Bound on the relative residual of every right-hand side, set by hand
     max_iter : Largest number of steps
-    max_time : Seconds; no further step begins afterwards
+    deadline : No further step begins after it; it includes the set-up of the solver
     trace : Ten times in a pass it receives the largest estimated residual, the number of rows
         visited, the number of kernel values and the model.
     predictor : x -> the function that predicts with these coefficients, for the trace
@@ -65,7 +65,7 @@ class Steps(ABC):
         *,
         tol: float = 1e-4,
         max_iter: int,
-        max_time: float | None = None,
+        deadline: Deadline | None = None,
         trace: Trace | None = None,
         predictor: Predictor | None = None,
         rng: np.random.RandomState,
@@ -75,7 +75,8 @@ class Steps(ABC):
         self.n_iter = 0
         self._exact = kernel.astype(np.float64)
         self._tol = self._threshold = tol
-        self._max_iter, self._deadline, self._trace = max_iter, Deadline(max_time, trace), trace
+        self._max_iter, self._trace = max_iter, trace
+        self._deadline = Deadline(None, trace) if deadline is None else deadline
         self._predictor = predictor
         self._samples = self._n_shown = 0
         # The estimate at which rounding was last checked; 2 is twice that of coefficients 0.

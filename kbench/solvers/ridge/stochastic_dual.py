@@ -59,7 +59,7 @@ def solve_stochastic_dual(
     step_size : beta n, which does not depend on n. None chooses it.
     momentum : rho; the default is the paper's
     averaging : r; None is min(1, 100 / max_iter).
-    max_iter, rng, and tol, max_time, trace, predictor
+    max_iter, rng, and tol, deadline, trace, predictor
         As in `Descent`; max_iter is T, set by hand, and the residual belongs to abar.
 
     A step takes b n kernel values and O(n m); memory is O(n m).

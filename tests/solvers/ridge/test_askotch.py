@@ -6,6 +6,7 @@ from counted_clock import CountedClock
 from ridge_problem import KERNELS, iterates, problem
 
 from kbench.solvers.ridge.askotch import block_inverse, solve_askotch
+from kbench.trace import Deadline
 
 
 def reference(K, Y, lam, b, r, steps, seed, accelerated=True, damped=True):
@@ -105,16 +106,16 @@ def test_parameters_of_the_acceleration_that_contradict_each_other_are_refused()
 
 @pytest.mark.parametrize("max_time", [0.0, 2.0, 30.0])
 def test_a_solve_that_runs_out_of_time_is_not_worse_than_zero(max_time):
-    matrix, Y = problem(m=1)
+    (matrix, Y), clock = problem(m=1), CountedClock()
     result = solve_askotch(
         matrix,
         Y,
         1e-4,
         block_size=20,
         rank=5,
-        max_time=max_time,
+        deadline=Deadline(max_time, clock),
         rng=np.random.RandomState(0),
-        trace=CountedClock(),
+        trace=clock,
     )
     assert (result.stop_reason, result.converged) == ("max_time", False)
     K = matrix.block(np.arange(len(Y)))

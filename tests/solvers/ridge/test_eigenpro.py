@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 from ridge_problem import KERNELS, iterates, problem
+from sklearn.exceptions import ConvergenceWarning
 
+from kbench.methods import EigenPro3Regressor, EigenProRegressor
+from kbench.solvers.ridge import eigenpro, eigenpro3
 from kbench.solvers.ridge.eigenpro import lower_eigenvalues, solve_eigenpro
+from kbench.trace import Trace
 
 
 def reference(K, Y, lam, m, s, q, steps, seed):
@@ -76,3 +80,43 @@ def test_the_automatic_q_is_the_largest_whose_critical_batch_is_not_exceeded(bat
     K_P = K - 200 * (lowered.vectors * by) @ lowered.vectors.T
     np.testing.assert_allclose(np.linalg.eigvalsh(K_P)[-1], 200 * lowered.l_q, rtol=1e-8)
     np.testing.assert_allclose(K_P.diagonal().max(), lowered.beta, rtol=1e-8)
+
+
+class Slow(Trace):
+    """A clock that stands still but for the set-up."""
+
+    now = 0.0
+
+    def wall_s(self):
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("module", "model"),
+    [
+        (eigenpro, EigenProRegressor(0.1, max_time=5.0)),
+        (eigenpro3, EigenPro3Regressor(0.1, n_components=20, max_time=5.0)),
+    ],
+    ids=str,
+)
+def test_the_limit_of_time_includes_the_set_up(module, model, monkeypatch):
+    rng, clock = np.random.default_rng(0), Slow()
+
+    def lowered(*arguments, **options):
+        clock.now += 10.0
+        return lower_eigenvalues(*arguments, **options)
+
+    monkeypatch.setattr(module, "lower_eigenvalues", lowered)
+    X = rng.normal(size=(60, 3))
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        model.fit(X, X[:, 0], trace=clock)
+    assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize(("max_time", "size"), [(None, 2000), (1e4, 2000), (4e-5, 46)])
+def test_the_sample_takes_a_part_of_the_limit(max_time, size):
+    X = np.random.default_rng(0).normal(size=(2100, 3))
+    model = EigenProRegressor(0.1, max_iter=1, max_time=max_time)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, X[:, 0])
+    assert model.subsample_size_ == size
