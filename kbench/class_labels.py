@@ -37,6 +37,10 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
         classes, index = np.unique(y, return_inverse=True)
     except TypeError:
         types = sorted({type(label).__name__ for label in np.ravel(y)})
+        if any(isinstance(label, bytes) for label in np.ravel(y)):
+            raise TypeError(
+                "y has labels that are bytes; numpy.char.decode(y) makes texts of them"
+            ) from None
         raise ValueError(
             f"y has labels of the types {', '.join(types)}, which have no order; every row should "
             "have a label, and all labels one type"
@@ -77,8 +81,13 @@ def index_in_stream(estimator: Any, y: np.ndarray, classes: Any, *, first: bool)
         sorted_classes = np.unique(classes)
         index_of(sorted_classes, y)
         require_two(len(sorted_classes))
-    _check_partial_fit_first_call(estimator, classes)
+    require_same_classes(estimator, classes)
     return index_of(estimator.classes_, y)
+
+
+def require_same_classes(estimator: Any, classes: Any) -> None:
+    """Raise a ValueError if `classes` differ from those of the first chunk, or if it has none."""
+    _check_partial_fit_first_call(estimator, classes)
 
 
 def indicators(index: np.ndarray, n_classes: int) -> np.ndarray:

@@ -76,6 +76,9 @@ _WIDE, _WIDE_SEARCH = 256, 1024
 # Maximal number of rows that determine means, deviations and quantiles of the columns: 50,000
 # estimate a mean to half a per cent of the deviation. Set by hand.
 _MAPPED_ROWS = 50_000
+# Largest number of classes that floats may stand for: more whole numbers are targets of a
+# regression, such as those of `sklearn.datasets.load_diabetes`. Set by hand.
+_MAX_FLOAT_CLASSES = 20
 # Maximal number of held-out rows: 4,000 estimate an error rate of 10 % to half a point. Set by
 # hand.
 _MAX_HELD_OUT = 4000
@@ -116,7 +119,8 @@ class LearnedMetric(MapsRows):
     rank : int or None, default=None
         Maximum number of columns of the map, those of the largest eigenvalues of M; None keeps all.
     task : {"auto", "classification", "regression"}, default="auto"
-        "auto" uses scikit-learn's `type_of_target` of y: integers are classes.
+        "auto" uses scikit-learn's `type_of_target` of y: integers are classes, and so are floats of
+        at most 20 whole numbers (set by hand).
     max_rows : int, default=4000
         Rows that the metric is learned from, without the held-out rows; for d > 256 features it is
         sqrt(256 / d) times as many.
@@ -142,7 +146,7 @@ class LearnedMetric(MapsRows):
         Means and deviations of the (mapped) features; the deviation of a constant one is infinite.
     feature_importances_ : (d,) float64
         Diagonal of M for standardised features, divided by its sum.
-    kernel_, structure_, scaling_ : str
+    task_, kernel_, structure_, scaling_ : str
     column_map_ : ColumnMap
         Map of the columns, the identity where `scaling_` is "standard" and `structure_` not
         "warped".
@@ -231,6 +235,7 @@ class LearnedMetric(MapsRows):
         rng = check_random_state(self.random_state)
         search = Rounds(self.n_rounds, self.gradient_rows, rng)
         is_classification = self._is_classification(y)
+        self.task_ = "classification" if is_classification else "regression"
         if not is_classification:
             require_target_range(y)
         targets = ScaledTargets.of(y, is_classification)
@@ -412,6 +417,8 @@ class LearnedMetric(MapsRows):
 
     def _is_classification(self, y: Any) -> bool:
         if self.task == "auto":
+            if np.asarray(y).dtype.kind == "f" and len(np.unique(y)) > _MAX_FLOAT_CLASSES:
+                return False
             return type_of_target(y) in ("binary", "multiclass")
         return self.task == "classification"
 

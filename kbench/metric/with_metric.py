@@ -135,6 +135,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         Z = self._transformed(X)
         return self.estimator_.predict_proba(Z)
 
+    @available_if(_has("score"))
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, R^2 of a regressor."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}

@@ -338,6 +338,12 @@ def splits(config: Mapping[str, Any], typed: Sequence[str] = ()) -> list[dict[st
     Raises ConfigError: a value is wrong, or the test rows are not drawn at random.
     """
     split = config.get("split") or {}
+    kind = split.get("kind") if "dataset.split.kind" in typed else None
+    if config.get("test_path") and kind in ("random", "first"):
+        raise ConfigError(
+            f"dataset.split.kind is {kind}, but dataset.test_path names the test rows; leave one "
+            "of them out"
+        )
     names = ("repeats", "folds", "fold")
     first_key = next((name for name in names if split.get(name) is not None), None)
     if first_key is None:

@@ -321,7 +321,9 @@ class Coding:
         targets, labels = self._target_texts or set(), self.labels or ()
         padded = None if labels else min(filter(PADDED.fullmatch, targets), default=None)
         if padded is not None:
-            yield f"the target {padded!r} is read as the number {number(padded):g}"
+            same = sorted(t for t in targets if t != padded and number(t) == number(padded))
+            also = f", as {same[0]!r} is" if same else ""
+            yield f"the target {padded!r} is read as the number {number(padded):g}{also}"
         if len(merged := one_spelling(labels_of(targets))) < len(labels_of(targets)):
             yield f"different spellings of the targets {listed(sorted(merged))} are one class each"
         if labels and (gaps := sorted(filter(str.isalpha, self._options.absent))):

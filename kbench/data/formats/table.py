@@ -267,6 +267,11 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         group = None if wanted is None else choose(names, wanted, "group", path)
         wanted = columns.get("target")
         target = None if wanted is None else choose(names, wanted, "target", path)
+        if target in texts:
+            raise DataError(
+                f"{path}:1: dataset.source.columns.categorical names the target {target!r}; its "
+                "texts are classes anyway, and a letter tells codes such as 01 and 1 apart"
+            )
         index -= {target, group, *texts}
         options.index |= index
         left_out = index

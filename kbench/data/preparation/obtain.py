@@ -153,6 +153,11 @@ def _without_missing(config: Mapping[str, Any], raw: RawParts) -> tuple[list[Any
     for part, key in zip(usable_parts, ("path", "test_path"), strict=False):
         if part.n == 0:
             file = config.get(key) or config["name"]
+            if n_numbers:
+                raise DataError(
+                    f"{file}: no row is left, each lacks a number; dataset.source.columns.drop="
+                    "[NAME] leaves out a column of gaps, dataset.missing=mean fills them"
+                )
             raise DataError(
                 f"{file}: no row is left, each lacks a target or a number; "
                 "dataset.source.columns.target=NAME chooses another column as the target"

@@ -31,7 +31,7 @@ from kbench.data.sources.folders import (
     is_file,
     locate,
 )
-from kbench.errors import ConfigError, DataError, DataNotFoundError
+from kbench.errors import ConfigError, DataError, DataNotFoundError, counted
 
 # Keys of `source` by which later rows are read.
 _INTERPRETATION = ("format", "columns", "arrays", "zero_based")
@@ -270,6 +270,23 @@ def _key(config: Mapping[str, Any], sha256: str, files: list[FileStatus]) -> str
     return hashlib.sha256(text.encode()).hexdigest()[:24]  # 96 bits: no equal names by chance
 
 
+def _shared_groups(train: np.ndarray | None, test: np.ndarray | None) -> str | None:
+    """A note about groups with rows on both sides, as given test rows may have; None without any.
+
+    train, test : (n,), (u,) numbers of the groups; negative ones are of a single row
+    """
+    if train is None or test is None:
+        return None
+    shared = test[np.isin(test, train) & (test >= 0)]
+    if not shared.size:
+        return None
+    groups = counted(len(np.unique(shared)), "group")
+    return (
+        f"training rows have groups of test rows, too: {groups}, in {shared.size} of {len(test)} "
+        "test rows"
+    )
+
+
 def _rename(temporary: Path, target: Path) -> None:
     try:
         os.rename(temporary, target)
@@ -329,6 +346,8 @@ def _build(
     if imputation is not None:
         prepared.save(folder / prepared.FILL, imputation.fill)
         prepared.save(folder / prepared.INDICATED, imputation.indicated)
+    if groups_note := _shared_groups(train.groups, test.groups):
+        notes.append(groups_note)
     grouped = train.groups is not None and (config.get("split") or {}).get("group") is not False
     if grouped and train.groups is not None:
         prepared.save(folder / prepared.GROUPS, train.groups[:n_train])

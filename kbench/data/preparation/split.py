@@ -180,6 +180,10 @@ def _held_out_groups(groups: np.ndarray, holdout: Mapping[str, Any]) -> np.ndarr
         # The last group is held out if at most half of its rows exceed the number wanted.
         held_out = shuffled[np.cumsum(sizes[shuffled]) - sizes[shuffled] / 2 <= n_wanted]
     else:
+        if sizes.size < folds:
+            raise ConfigError(
+                f"tune.cv is {folds}, there are {sizes.size} groups of training rows to divide"
+            )
         fold_sizes, fold_of_group = np.zeros(folds), np.zeros(sizes.size, dtype=int)
         for group in shuffled:
             fold_of_group[group] = np.argmin(fold_sizes)

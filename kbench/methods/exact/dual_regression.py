@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from kbench.errors import warn
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import checked_weights
 from kbench.methods.exact.exact_dual import ExactDual
@@ -13,6 +14,10 @@ from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import finite_C, warn_of_unbounded
 from kbench.trace import Trace
 from kbench.validated import fit_context, require_target_range
+
+# Fraction of the standard deviation of the targets above which `tol` is said to be loose: KKT
+# violations of that size hide what the rows say. Set by hand.
+_LOOSE = 0.1
 
 
 class DualRegression(RegressorMixin, ExactDual):
@@ -67,7 +72,20 @@ class DualRegression(RegressorMixin, ExactDual):
                 )
             duals = self._duals(y, finite_C(C))
         self._warn(self._fit_duals(X, duals, trace, coupled=self.fit_intercept))
+        self._say_loose_tol(y)
         return self
+
+    def _say_loose_tol(self, y: np.ndarray) -> None:
+        """Warn, and note, if residuals of the size of the targets' spread count as solved."""
+        deviation = float(y.std())
+        if self.tol > _LOOSE * deviation > 0.0:
+            text = (
+                f"tol={self.tol:g} is {self.tol / deviation:.2g} times the deviation of y, "
+                "in whose unit it is, so that the model may be constant; set "
+                f"tol={0.01 * _LOOSE * deviation:.1g}, or give the targets in another unit"
+            )
+            self.notes_ = (*self.notes_, text)
+            warn(text)
 
     def _warn(self, reasons: set[str]) -> None:
         warn_of_unbounded(self.C, self.dual_coef_)

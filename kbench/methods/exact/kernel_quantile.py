@@ -114,7 +114,7 @@ class KernelQuantileRegressor(DualRegression):
         return checked_numbers("quantile", self.quantile, domain, lambda t: (t > 0.0) & (t < 1.0))
 
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
-        self.quantiles_ = self._checked_quantiles()
+        self.quantiles_, self._is_single = self._checked_quantiles(), np.ndim(self.quantile) == 0
         rows = np.arange(len(y))
         return [Dual(rows, y, (t - 1.0) * C, t * C) for t in self.quantiles_]
 
@@ -127,7 +127,8 @@ class KernelQuantileRegressor(DualRegression):
         values.
         """
         values = self._expansion_values(X) + self.intercept_
-        if np.ndim(self.quantile) == 0:
+        # Models of older versions lack the attribute.
+        if getattr(self, "_is_single", np.ndim(self.quantile) == 0):
             return values[:, 0]
         values[:, np.argsort(self.quantiles_, kind="stable")] = np.sort(values, axis=1)
         return values

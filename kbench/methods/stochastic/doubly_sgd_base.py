@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from kbench import class_labels
 from kbench.approximation.seeded.named_blocks import median_gamma, seeded_features, seeded_kernels
 from kbench.chunked import ChunkedRows, batches
 from kbench.kernels import KERNELS, make_kernel
@@ -326,6 +327,8 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                 self._learn_targets(y, weight)
             else:
                 self._learn_targets(np.asarray(classes), None)
+        elif classes is not None:
+            class_labels.require_same_classes(self, classes)
         targets = self._targets(y)
         weight = self._with_class_weights(y, weight)
         if is_first:

@@ -490,6 +490,28 @@ def test_groups_are_divided_as_scikit_learn_divides_them(folders, form):
         np.testing.assert_array_equal(np.sort(part[:, 0]), np.sort(X[rows, 0].astype(np.float32)))
 
 
+@pytest.mark.parametrize("form", ["libsvm", *TABLES])
+def test_groups_of_given_test_rows_that_train_too_are_said(folders, form):
+    raw, number = folders.read_only[0], np.arange(N) // 6
+    config = with_groups(form, folders, number)
+    path = Path(config["path"])
+    (raw / "train").mkdir()
+    train = path.rename(raw / "train" / path.name)
+    for shift, said in ((4, "6 groups, in 36 of 60"), (20, None)):
+        test = with_groups(form, folders, number + shift)["path"]
+        data = opened({**config, "path": str(train), "test_path": str(test)}, folders)
+        notes = [note for note in data.notes if "have groups of test rows" in note]
+        assert [said in note for note in notes] == [True] * (said is not None)
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_a_target_among_the_categories_is_refused(folders, form):
+    path = saved(_frame(X, Y), folders.read_only[0] / f"t.{form}")
+    columns = {"target": "y", "categorical": ["y"]}
+    with pytest.raises(DataError, match="categorical names the target 'y'"):
+        opened(user_file(path, source={"columns": columns}), folders)
+
+
 def test_rows_without_a_group_are_said(folders):
     groups = np.repeat(np.arange(6.0), 10)
     groups[[1, 50]] = np.nan

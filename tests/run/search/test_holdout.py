@@ -141,3 +141,9 @@ def as_csr(folder, tmp_path):
     meta = (folder / "meta.json").read_text().replace('"dense"', '"csr"')
     (other / "meta.json").write_text(meta)
     return other
+
+
+def test_more_folds_than_groups_are_refused_by_the_key_of_the_command():
+    groups = np.repeat(np.arange(4), 5)
+    with pytest.raises(ConfigError, match=r"tune\.cv is 5, there are 4 groups of training rows"):
+        holdout_rows(np.zeros(20), fold(1, 5), classes=False, groups=groups)
