@@ -66,19 +66,19 @@ def test_blocks_have_the_sums_of_the_array(monkeypatch, block, sparse):
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS == 1, reason="numba may use one thread here")
 @pytest.mark.parametrize("form", ["stored", "read", "gram"])
 def test_two_threads_share_a_pass_and_find_the_same_bits(monkeypatch, form):
-    monkeypatch.setattr(factor_rows, "_ROWS_PER_PART", 100)
+    monkeypatch.setattr(factor_rows, "_ROWS_PER_SHARD", 100)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 5))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=len(X)) > 0.0, 1, -1).astype(np.int8)
-    of_parts, before = factor_rows._map_parts, numba.get_num_threads()
+    of_shards, before = factor_rows._map_shards, numba.get_num_threads()
     passes, allowed, found = [], [], []
 
     def watched(rows, function):
-        passes.append(rows.n_parts)
+        passes.append(rows.n_shards)
         allowed.append(numba.get_num_threads())
-        return of_parts(rows, function)
+        return of_shards(rows, function)
 
-    monkeypatch.setattr(factor_rows, "_map_parts", watched)
+    monkeypatch.setattr(factor_rows, "_map_shards", watched)
     for n_threads in (1, 2):
         numba.set_num_threads(n_threads)
         if form == "read":
