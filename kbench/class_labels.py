@@ -36,8 +36,9 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
             check_classification_targets(y)
         classes, index = np.unique(y, return_inverse=True)
     except TypeError:
-        types = sorted({type(label).__name__ for label in np.ravel(y)})
-        if any(isinstance(label, bytes) for label in np.ravel(y)):
+        labels = np.ravel(y)
+        types = sorted({type(label).__name__ for label in labels})
+        if any(isinstance(label, bytes) for label in labels):
             raise TypeError(
                 "y has labels that are bytes; numpy.char.decode(y) makes texts of them"
             ) from None
@@ -86,7 +87,7 @@ def index_in_stream(estimator: Any, y: np.ndarray, classes: Any, *, first: bool)
 
 
 def require_same_classes(estimator: Any, classes: Any) -> None:
-    """Raise a ValueError if `classes` differ from those of the first chunk, or if it has none."""
+    """Raise a ValueError if `classes` differ from the first chunk's, or are None with that one."""
     _check_partial_fit_first_call(estimator, classes)
 
 

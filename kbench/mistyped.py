@@ -88,7 +88,7 @@ _HYDRA_KEYS = {
 
 
 def with_hyphens(word: str) -> str:
-    """`word` with hyphens in place of typographic dashes, as web pages have; '' if it has none."""
+    """`word` with hyphens for typographic dashes, as web pages have; '' without such a dash."""
     if not word.startswith(("–", "—", "−")):
         return ""
     return "-" * (1 + (word[0] == "—")) + word.lstrip("–—−")

@@ -200,7 +200,7 @@ def _tables(
         for table in tables(path, table_options):
             coding.learn(table, training=True)
             if coding.only_numbers:
-                break  # there are no categories to collect
+                break  # without columns of texts, later tables add no category
     for path in paths:
         for k, table in enumerate(tables(path, table_options), start=1):
             coding.learn(table, training=False)  # raises an error for other columns

@@ -208,7 +208,7 @@ def choose(names: list[str], column: str | float, key: str, path: Path) -> str:
 
 
 _INDEX_NAME = re.compile(r"Unnamed: 0(\.\d+)*|\.\.\.1")
-# The name of a column that has none: empty, or as pandas writes it.
+# Matches the name of a column that the file did not name: empty, or as pandas writes it.
 UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 
 

@@ -222,7 +222,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         held_out, training = np.split(task.order(rng), [len(index) // constants.FOLDS[0]])
         limits = {"tol": constants.TOL, "max_iter": task.steps * len(training)}
         model = self._exact(result, **limits, max_time=deadline.seconds_left())
-        # As in the search, a model that the limit on steps stops is no failure.
+        # A model that is stopped by the limit on steps is measured, too, as in the search.
         with without_warnings(ConvergenceWarning):
             model.set_params(class_weight=None)
             model.fit(Z[training], index[training], task.weights_of(training))

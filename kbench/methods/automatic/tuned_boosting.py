@@ -132,7 +132,7 @@ class TunedBoosting(BaseEstimator):
         trees_drawn = {} if stops_itself else {"max_iter": [min(k, self.max_iter) for k in _TREES]}
 
         def seconds_after(seconds: float) -> float:
-            """What is left of the budget after work of so many seconds; inf without a budget."""
+            """Seconds of the budget that are left after further work; inf without a budget."""
             left = deadline.seconds_left()
             return np.inf if left is None else left - seconds
 

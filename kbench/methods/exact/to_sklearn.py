@@ -86,7 +86,7 @@ def sklearn_estimator(
     intercept = np.asarray(fitted.intercept_, np.float64)
     n_iter = np.atleast_1d(fitted.n_iter_).astype(np.int32)
     if n_support is None:
-        # scikit-learn reads the first of two numbers if there are no classes.
+        # Without classes scikit-learn reads only the first of two numbers.
         n_support = np.array([len(fitted.support_), 0])
     attributes = {
         "support_": fitted.support_.astype(np.int32),

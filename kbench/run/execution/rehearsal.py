@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kbench.data import open_prepared
@@ -70,30 +71,25 @@ def refused_runs(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
     Estimators are built in a worker. The sizes of data that are not in `plan.prepared` are the
     facts of their config. A run whose sizes are not known gets no line.
     """
-    requests = [
-        (run.label, run.estimator, run.params, run.dataset_config, plan.prepared.get(run.data_key))
-        for run in runs
-        if may_refuse(run.params)
-    ]  # fmt: skip
+    requests = [(run, plan.prepared.get(run.data_key)) for run in runs if may_refuse(run.params)]
     if not requests:
         return []
     return _results(_in_worker(sandbox, plan, _check_bounds, requests), "refused")
 
 
-def _check_bounds(requests: list[tuple[str, str, Any, Any, Any]], send: Send) -> None:
+def _check_bounds(requests: list[tuple[Run, Path | None]], send: Send) -> None:
     sizes: dict[str, Sizes | None] = {}
-    lines: dict[str, str | None] = {}
+    lines: dict[tuple[str, ...], str | None] = {}
     messages = []
-    for label, target, params, config, prepared in requests:
-        data = canonical([config, str(prepared)])
-        if data not in sizes:
-            sizes[data] = Sizes.of(config, prepared)
-        size, key = sizes[data], canonical([target, params, data])
+    for run, prepared in requests:
+        if run.data_key not in sizes:
+            sizes[run.data_key] = Sizes.of(run.dataset_config, prepared)
+        size, key = sizes[run.data_key], (run.estimator, run.params_key, run.data_key)
         if size is not None and key not in lines:  # once for all seeds
             with contextlib.suppress(Exception):  # the run itself reports the error
-                lines[key] = refused(registry.build(target, params, 0), size)
+                lines[key] = refused(registry.build(run.estimator, run.params, 0), size)
         if line := lines.get(key):
-            messages.append(f"{label}: {line}")
+            messages.append(f"{run.label}: {line}")
     send({"event": "result", "status": "ok", "row": {"refused": messages}})
 
 
@@ -103,14 +99,11 @@ def rehearsed(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
     scikit-learn compares some parameters, such as `bootstrap` and `oob_score`, only in `fit`. Only
     its estimators are fitted, to data in `plan.prepared`, for at most `_REHEARSED_S` seconds.
     """
-    fitted = [
-        run
+    tasks = {
+        (run.estimator, run.params_key, run.data_key): plan.task(run)
         for run in runs
         if run.estimator.startswith("sklearn.") and run.data_key in plan.prepared
-    ]
-    # Runs that differ in the seed alone share the object `params`.
-    fitted = list({(run.estimator, id(run.params), run.data_key): run for run in fitted}.values())
-    tasks = {canonical([run.estimator, run.params, run.data_key]): plan.task(run) for run in fitted}
+    }
     if not tasks:
         return []
     outcome = _in_worker(sandbox, plan, _rehearse, list(tasks.values()), _REHEARSED_S)

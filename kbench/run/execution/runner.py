@@ -31,7 +31,6 @@ from kbench.run.execution.progress import Progress, Running
 from kbench.run.execution.reservations import Reservations
 from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
-from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Plan
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.task import Run
@@ -365,7 +364,7 @@ class Runner:
             "message": "; ".join(filter(None, messages)) or None,
             "tag": self.settings.tag,
             "preset": run.params.get("preset"),
-            "params": canonical(run.params),
+            "params": run.params_key,
             "peak_bytes": outcome.peak_bytes,
             **measured,
             **{name: getattr(run, name) for name in _OF_RUN},

@@ -16,7 +16,6 @@ from statistics import median
 from typing import Any
 
 from kbench.errors import counted
-from kbench.run.planning.command import canonical
 from kbench.run.planning.task import Run
 
 _BEFORE = ("load_s", "warmup_s")
@@ -46,8 +45,7 @@ def expected(
     seconds, basis, unknown = [], Counter[tuple[str, bool]](), 0
     estimates: dict[tuple[Any, ...], tuple[float, str, bool] | None] = {}
     for run in runs:
-        # Runs that differ in the seed alone share the object `params`.
-        same = run.method, run.data_key, id(run.params), run.limits.wall_s
+        same = run.method, run.data_key, run.params_key, run.limits.wall_s  # for any seed
         if same not in estimates:
             estimates[same] = similar.seconds(run)
         estimate = estimates[same]
@@ -98,7 +96,7 @@ class _Similar:
 
     def seconds(self, run: Run) -> tuple[float, str, bool] | None:
         """(expected seconds, relation of the rows to the run, whether they are of this machine)."""
-        exact = (_SAME, run.method, run.dataset, canonical(run.params))
+        exact = (_SAME, run.method, run.dataset, run.params_key)
         for key in (exact, (_DATA, run.method, run.dataset)):
             for is_local in (True, False):
                 if timings := self._timings.get((is_local, *key)):

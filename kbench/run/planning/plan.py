@@ -79,14 +79,14 @@ class Plan:
     def without_repeats(self, idle: Idle) -> None:
         """Keep the first of the runs that differ only in parameters that change nothing."""
         first_runs: dict[Any, Run] = {}
-        texts: dict[int, str] = {}  # by the identity of `params`, which runs of all seeds share
+        used_params: dict[tuple[str, frozenset[str]], str] = {}
         for run in self.runs:
             names = idle.get((run.estimator, str(run.params.get("kernel"))), frozenset())
-            if names and id(run.params) not in texts:
+            if names and (run.params_key, names) not in used_params:
                 used = {name: value for name, value in run.params.items() if name not in names}
-                texts[id(run.params)] = canonical(used)
+                used_params[run.params_key, names] = canonical(used)
             common = run.method, run.estimator, run.data_key, run.seed, repr(run.limits)
-            key = (*common, texts[id(run.params)]) if names else run.key
+            key = (*common, used_params[run.params_key, names]) if names else run.key
             first = first_runs.setdefault(key, run)
             for name in sorted(names & set(run.params)):
                 if first.params[name] != run.params[name]:
@@ -286,6 +286,7 @@ def _expand(
         data_sha256=data_sha256,
         seed=0,
         params=method.params,
+        params_key="",
         warmup=method.meta.get("warmup") or {},
         dataset_config=dataset,
         data_key=canonical(dataset),
@@ -304,16 +305,17 @@ def _expand(
     for varied in grid:
         params = method.effective(_run_params(method, varied, optional))
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
-        begin, end = f"{head}{canonical(params)}", _kinds(params, method.params)
+        params_key, kinds = canonical(params), _kinds(params, method.params)
         tail = command.tail(params)
         for seed in seeds:
-            hashed = f"{begin}{checked_seed(seed)}{end}"
+            hashed = f"{head}{params_key}{checked_seed(seed)}{kinds}"
             yield replace(
                 common,
                 key=hashlib.sha256(hashed.encode()).hexdigest()[:32],
                 label=" ".join([common.label, *words, f"seed {seed}"]),
                 seed=seed,
                 params=params,
+                params_key=params_key,
                 command=command.text(tail, seed),
             )
 

@@ -30,7 +30,9 @@ class Run:
     params: Mapping[str, Any]
     warmup: Mapping[str, Any]  # parameters that override `params` in the warm-up
     dataset_config: Mapping[str, Any]
-    data_key: str  # canonical text of `dataset_config`, which names its data in the plan
+    # Canonical texts of `params` and `dataset_config`, which a plan of many runs compares often.
+    params_key: str
+    data_key: str
     limits: Limits
     command: str  # a command line that reproduces the run
     tuned: str | None = None  # the tuned file that set some of the parameters
@@ -92,4 +94,5 @@ class Task:
         if not self.path:
             yield self
         for params in self.path:
-            yield replace(self, run=replace(self.run, params=params))
+            run = replace(self.run, params=params, params_key=canonical(params))
+            yield replace(self, run=run)

@@ -16,6 +16,7 @@ import pytest
 from kbench.cli import main
 from kbench.run.execution import worker
 from kbench.run.execution.preload import preloading_sandbox
+from kbench.run.planning.command import canonical
 from kbench.run.planning.task import Run, Task
 from kbench.settings import Limits
 from kbench.signals import SIGNALS
@@ -142,5 +143,7 @@ def a_task(prepared="/nowhere", **changes):
     """The task of a run that is described, and not done; `changes` are of the run."""
     run = {"key": f"{0:032x}", "label": "", "method": "svc", "estimator": "m:C", "command": ""}
     run |= {"dataset": "digits", "variant": None, "task": "binary", "data_sha256": "0", "seed": 0}
-    run |= {"params": {}, "warmup": {}, "dataset_config": {}, "data_key": "{}", "limits": Limits()}
-    return Task(Run(**run | changes), str(prepared), "", False)
+    run |= {"params": {}, "warmup": {}, "dataset_config": {}, "limits": Limits()}
+    run |= changes
+    keys = {"params_key": canonical(run["params"]), "data_key": canonical(run["dataset_config"])}
+    return Task(Run(**run, **keys), str(prepared), "", False)
