@@ -121,12 +121,12 @@ class KernelApproximation(LinearOperator, ABC):
         Raises
         ------
         ValueError
-            As for `scaled`, if there is a scale.
+            If `scale` is given and this form of matrix has no `scaled`.
         """
         if scale is None:
             return self.machine(self.solve(Y, alpha))
-        columns = scale[:, None]
-        return self.machine(columns * self.scaled(scale).solve(columns * Y, alpha))
+        scale_column = scale[:, None]
+        return self.machine(scale_column * self.scaled(scale).solve(scale_column * Y, alpha))
 
     @abstractmethod
     def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -192,19 +192,20 @@ def kernel_error(
 
     Notes
     -----
-    O(a n d) time for the exact rows, and the time of the approximate rows; 64 MiB at a time.
+    O(a n d) time for the exact rows, and the time of the approximate rows. At most 64 MiB of exact
+    rows are in memory at a time.
     """
-    exact = kernel.block if isinstance(kernel, KernelMatrix) else kernel
-    step = max(1, _BLOCK_BYTES // (8 * approximation.shape[1]))
+    exact_rows = kernel.block if isinstance(kernel, KernelMatrix) else kernel
+    batch_size = max(1, _BLOCK_BYTES // (8 * approximation.shape[1]))
     squared_error = squared_norm = 0.0
-    for start in range(0, len(rows), step):
-        batch = rows[start : start + step]
-        values = exact(batch)
-        squared_norm += _squares(values)
-        squared_error += _squares(values - approximation.rows(batch))
+    for start in range(0, len(rows), batch_size):
+        batch = rows[start : start + batch_size]
+        values = exact_rows(batch)
+        squared_norm += _sum_of_squares(values)
+        squared_error += _sum_of_squares(values - approximation.rows(batch))
     return float(np.sqrt(squared_error / squared_norm)) if squared_norm else 0.0
 
 
-def _squares(values: np.ndarray) -> float:
+def _sum_of_squares(values: np.ndarray) -> float:
     """Sum of squares; each row in the precision of `values`, the sum of the rows in float64."""
     return float(np.einsum("ij,ij->i", values, values).sum(dtype=np.float64))

@@ -27,9 +27,9 @@ from kbench.kernels.origin import origin_of
 
 # Guard: added to the diagonal of K_zz (of ones), which almost equal points may make singular.
 _RIDGE = 1e-8
-# The fixed-point iteration stops after 200 steps, or if the squared length of a step is at most
-# 1e-12. Both are set by hand.
-_FIXED_STEPS, _SQUARED_STEP = 200, 1e-12
+# The fixed-point iteration stops after 200 steps, or if the squared length of a step, in the unit
+# of X, is below 1e-12: more steps take time and move the point little. Both are set by hand.
+_MAX_STEPS, _MIN_SQUARED_STEP = 200, 1e-12
 # Guard: an iteration stops if its denominator is only rounding, below this multiple of the sum of
 # the absolute values of its terms.
 _VANISHING_SUM = 1e-10
@@ -62,8 +62,8 @@ def reduced_set(
     n_points : Largest number of points; the method stops early if the residual is negligible
     preimage : {"gradient", "fixed_point"}
         How a pre-image is computed: by L-BFGS along the gradient, or by the fixed-point iteration.
-    n_restarts : Starting points, drawn from the points of the residual in proportion to the
-        absolute values of its coefficients; the best result is kept.
+    n_restarts : Number of starting points of each pre-image, drawn from the points of the residual
+        in proportion to the absolute values of its coefficients; the best result is kept.
 
     O(r t (s + r) d) time for r points and t evaluations of <r, phi(z)> for each; s^2 kernel values
     once for ||w||^2. An expansion whose coefficients are all 0, or whose values are only rounding
@@ -78,33 +78,37 @@ def reduced_set(
     origin = origin_of(X, X.mean(axis=0))
     X = X - origin
     kernel = KernelMatrix(RBF(gamma), X, np.float64)
-    total = float(matmul(coef, kernel.product(np.arange(len(X)), coef)))
-    residuals, points = [total], np.empty((0, X.shape[1]))
+    squared_norm = float(matmul(coef, kernel.product(np.arange(len(X)), coef)))
+    residuals, points = [squared_norm], np.empty((0, X.shape[1]))
     beta = np.empty(0)
     gram, products = np.empty((0, 0)), np.empty(0)
-    while len(points) < n_points and residuals[-1] > _NEGLIGIBLE_RESIDUAL * total:
+    while len(points) < n_points and residuals[-1] > _NEGLIGIBLE_RESIDUAL * squared_norm:
         P, c = np.vstack([X, points]), np.concatenate([coef, -beta])
         starts = P[rng.choice(len(P), n_restarts, p=np.abs(c) / np.abs(c).sum())]
         z = _preimage(P, c, gamma, starts, preimage)
-        values = np.exp(-gamma * ((points - z) ** 2).sum(axis=1))
-        gram = np.block([[gram, values[:, None]], [values, np.ones(1)]])
-        products = np.append(products, _values(X, coef, gamma, z[None])[0])
+        new_column = np.exp(-gamma * ((points - z) ** 2).sum(axis=1))
+        gram = np.block([[gram, new_column[:, None]], [new_column, np.ones(1)]])
+        products = np.append(products, _expansion_values(X, coef, gamma, z[None])[0])
         points = np.vstack([points, z])
         factor = scipy.linalg.cho_factor(gram + _RIDGE * np.eye(len(gram)))
         beta = scipy.linalg.cho_solve(factor, products)
-        residuals.append(total + matmul(matmul(beta, gram), beta) - matmul(2.0 * beta, products))
+        residuals.append(
+            squared_norm + matmul(matmul(beta, gram), beta) - matmul(2.0 * beta, products)
+        )
     if not len(points):
-        return ReducedSet(X[:1] + origin, np.zeros(1), scale**2 * np.array([total, total]))
+        return ReducedSet(
+            X[:1] + origin, np.zeros(1), scale**2 * np.array([squared_norm, squared_norm])
+        )
     return ReducedSet(points + origin, scale * beta, scale**2 * np.array(residuals))
 
 
 def _weighted_values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
-    """c_i k(p_i, z) : (R, s) for the rows z of Z : (R, d)."""
+    """c_i k(p_i, z) : (R, s) for the rows p_i of P : (s, d) and z of Z : (R, d)."""
     squares = (P**2).sum(axis=1) + (Z**2).sum(axis=1)[:, None] - matmul(2.0 * Z, P.T)
     return c * np.exp(-gamma * np.maximum(squares, 0.0))
 
 
-def _values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
+def _expansion_values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
     """<r, phi(z)> = sum_i c_i k(p_i, z) for the rows z of Z : (R, d); (R,)."""
     return _weighted_values(P, c, gamma, Z).sum(axis=1)
 
@@ -119,20 +123,20 @@ def _preimage(
         points = np.array([_ascend(P, c, gamma, start) for start in starts])
     # An iteration may end below its start, so the starts are candidates too.
     candidates = np.vstack([points, starts])
-    return candidates[np.argmax(_values(P, c, gamma, candidates) ** 2)]
+    return candidates[np.argmax(_expansion_values(P, c, gamma, candidates) ** 2)]
 
 
 def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray) -> np.ndarray:
     """Last points (R, d) of the fixed-point iterations from the starts : (R, d)."""
     Z = starts.copy()
     moving = np.arange(len(Z))
-    for _ in range(_FIXED_STEPS):
+    for _ in range(_MAX_STEPS):
         weights = _weighted_values(P, c, gamma, Z[moving])
-        sums = weights.sum(axis=1)
-        is_nonzero = np.abs(sums) > _VANISHING_SUM * np.abs(weights).sum(axis=1)
-        moving, weights, sums = moving[is_nonzero], weights[is_nonzero], sums[is_nonzero]
-        new_points = matmul(weights, P) / sums[:, None]
-        is_moving = ((new_points - Z[moving]) ** 2).sum(axis=1) >= _SQUARED_STEP
+        divisors = weights.sum(axis=1)
+        is_nonzero = np.abs(divisors) > _VANISHING_SUM * np.abs(weights).sum(axis=1)
+        moving, weights, divisors = moving[is_nonzero], weights[is_nonzero], divisors[is_nonzero]
+        new_points = matmul(weights, P) / divisors[:, None]
+        is_moving = ((new_points - Z[moving]) ** 2).sum(axis=1) >= _MIN_SQUARED_STEP
         Z[moving] = new_points
         moving = moving[is_moving]
         if not len(moving):
@@ -146,7 +150,7 @@ def _ascend(P: np.ndarray, c: np.ndarray, gamma: float, start: np.ndarray) -> np
     def negative_square(z: np.ndarray) -> tuple[float, np.ndarray]:
         weights = _weighted_values(P, c, gamma, z[None])[0]
         value = weights.sum()
-        slope = 2.0 * gamma * (matmul(weights, P) - value * z)
-        return -(value**2), -2.0 * value * slope
+        gradient = 2.0 * gamma * (matmul(weights, P) - value * z)
+        return -(value**2), -2.0 * value * gradient
 
     return minimize(negative_square, start, jac=True, method="L-BFGS-B").x

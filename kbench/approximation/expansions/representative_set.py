@@ -54,33 +54,33 @@ def nearest_combination(gram, size, products, square, mu, limit, tol):
                 slope[t] += mu[s] * row[t]
     for t in range(size):
         value += mu[t] * (slope[t] - products[t])
-    bound = -np.inf
+    lower_bound = -np.inf
     for _ in range(1000 + 20 * size):  # guard: `tol` ends the loop before
-        up, down, mean = 0, -1, 0.0
+        toward, away, mean_slope = 0, -1, 0.0
         for t in range(size):
-            if slope[t] < slope[up]:
-                up = t
+            if slope[t] < slope[toward]:
+                toward = t
             if mu[t] > 0.0:
-                mean += mu[t] * slope[t]
-                if down < 0 or slope[t] > slope[down]:
-                    down = t
-        bound = max(bound, value - 2.0 * (mean - slope[up]))
-        if value - bound <= tol or bound > limit:
+                mean_slope += mu[t] * slope[t]
+                if away < 0 or slope[t] > slope[away]:
+                    away = t
+        lower_bound = max(lower_bound, value - 2.0 * (mean_slope - slope[toward]))
+        if value - lower_bound <= tol or lower_bound > limit:
             break
-        fall = slope[down] - slope[up]
-        curvature = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
-        step = mu[down]
-        if fall < step * curvature:
-            step = fall / curvature
-            mu[down] -= step
+        slope_difference = slope[away] - slope[toward]
+        curvature = gram[toward, toward] + gram[away, away] - 2.0 * gram[toward, away]
+        step = mu[away]
+        if slope_difference < step * curvature:
+            step = slope_difference / curvature
+            mu[away] -= step
         else:
-            mu[down] = 0.0
-        mu[up] += step
-        value += step * (step * curvature - 2.0 * fall)
-        row, other = gram[up], gram[down]
+            mu[away] = 0.0
+        mu[toward] += step
+        value += step * (step * curvature - 2.0 * slope_difference)
+        toward_row, away_row = gram[toward], gram[away]
         for t in range(size):
-            slope[t] += step * (row[t] - other[t])
-    return value, bound
+            slope[t] += step * (toward_row[t] - away_row[t])
+    return value, lower_bound
 
 
 @njit(nogil=True, cache=True)
@@ -93,13 +93,13 @@ def _extreme_points(gram, eps):
     centre[0] = 1.0
     nearest_combination(gram, a, 0.5 * diagonal, 0.0, centre, np.inf, tol)
     distance = diagonal - 2.0 * (gram @ centre)
-    order = np.argsort(-distance)
+    farthest_first = np.argsort(-distance)
     members, position = np.empty(a, np.int64), np.full(a, -1, np.int64)
-    inner, products = np.empty((a, a)), np.empty(a)
+    member_gram, products = np.empty((a, a)), np.empty(a)
     combinations, residuals = np.zeros((a, a)), np.zeros(a)
     size = 0
     for sweep in range(2):
-        for i in order:
+        for i in farthest_first:
             on_ball = centre[i] > _MIN_COEFFICIENT
             if on_ball != (sweep == 0):
                 continue
@@ -107,22 +107,24 @@ def _extreme_points(gram, eps):
             for t in range(size):
                 products[t] = gram[i, members[t]]
                 if (
-                    inner[t, t] - 2.0 * products[t]
-                    < inner[nearest, nearest] - 2.0 * products[nearest]
+                    member_gram[t, t] - 2.0 * products[t]
+                    < member_gram[nearest, nearest] - 2.0 * products[nearest]
                 ):
                     nearest = t
             if not on_ball:
                 mu = combinations[i]
                 mu[nearest] = 1.0
-                value, _ = nearest_combination(inner, size, products, diagonal[i], mu, eps, tol)
+                value, _ = nearest_combination(
+                    member_gram, size, products, diagonal[i], mu, eps, tol
+                )
                 if value <= eps:
                     residuals[i] = value
                     continue
                 for t in range(size):
                     mu[t] = 0.0
             for t in range(size):
-                inner[size, t] = inner[t, size] = products[t]
-            inner[size, size] = diagonal[i]
+                member_gram[size, t] = member_gram[t, size] = products[t]
+            member_gram[size, size] = diagonal[i]
             members[size], position[i] = i, size
             size += 1
     # A member added after a row was examined may improve the combination of that row.
@@ -133,7 +135,7 @@ def _extreme_points(gram, eps):
         for t in range(size):
             products[t] = gram[i, members[t]]
         value, _ = nearest_combination(
-            inner, size, products, diagonal[i], combinations[i], np.inf, tol
+            member_gram, size, products, diagonal[i], combinations[i], np.inf, tol
         )
         residuals[i] = max(value, 0.0)
     return members[:size].copy(), combinations[:, :size].copy(), residuals
@@ -178,21 +180,25 @@ def representative_set(
     """
     kernel = kernel.astype(np.float64)
     diagonal = kernel.diagonal()
-    members_of_subsets, represented, residuals = [], np.zeros(len(kernel)), np.zeros(len(kernel))
+    members_of_subsets, represented_weight, residuals = (
+        [],
+        np.zeros(len(kernel)),
+        np.zeros(len(kernel)),
+    )
     for label in np.unique(labels):
         rows = np.flatnonzero((labels == label) & (weights > 0))
         if first_level == "fls2":
-            sets = _bisect(kernel, diagonal, rows, first_size)
+            first_level_sets = _bisect(kernel, diagonal, rows, first_size)
         else:
-            sets = [rows[i : i + first_size] for i in range(0, len(rows), first_size)]
-        for level_rows in sets:
-            for subset in _neighbour_subsets(kernel, diagonal, norms, level_rows, second_size):
+            first_level_sets = [rows[i : i + first_size] for i in range(0, len(rows), first_size)]
+        for first_level_set in first_level_sets:
+            for subset in _neighbour_subsets(kernel, diagonal, norms, first_level_set, second_size):
                 gram = kernel.block(subset, kernel.points(subset))
                 members, combinations, residuals[subset] = _extreme_points(gram, float(eps))
                 members_of_subsets.append(subset[members])
-                represented[subset[members]] = matmul(weights[subset], combinations)
+                represented_weight[subset[members]] = matmul(weights[subset], combinations)
     rows = np.sort(np.concatenate(members_of_subsets))
-    return RepresentativeSet(rows, represented[rows], residuals)
+    return RepresentativeSet(rows, represented_weight[rows], residuals)
 
 
 def _distances(

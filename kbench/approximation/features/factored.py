@@ -27,7 +27,7 @@ from kbench.kernels.threads import cached_property
 
 # Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in
 # float64. Larger blocks lose digits of float32, smaller ones make GEMM slow. Set by hand.
-_BATCH = 4096
+_BATCH_ROWS = 4096
 # Eigenvalues of W'W below this multiple of the largest are rounding errors; their directions are
 # dropped. The keys are the bytes of a number of W: 4 for float32, 8 for float64. Guard.
 _RANK_CUT = {4: 1e-10, 8: 1e-14}
@@ -141,9 +141,9 @@ class _Core:
             eigenvalues, vectors = self._clipped_spectrum(alpha)
         rotated = matmul(vectors.T, self._right_hand_side(products))
         # G = Q V diag(eigenvalues) V' Q' with orthonormal Q = W R^-1.
-        inverse = [_pinv(root) for root in self.roots]
-        scale = eigenvalues / (eigenvalues + alpha)
-        return self._lift(inverse, matmul(vectors, scale[:, None] * rotated))
+        inverse_roots = [_pinv(root) for root in self.roots]
+        filter_factors = eigenvalues / (eigenvalues + alpha)
+        return self._lift(inverse_roots, matmul(vectors, filter_factors[:, None] * rotated))
 
     def _solve_shifted(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
         """t = (S + alpha I)^-1 R^-T W'Y, or a LinAlgError if S + alpha I is indefinite."""
@@ -226,8 +226,8 @@ class FactoredKernel(KernelApproximation):
 
     @property
     def n_parameters_(self) -> int:
-        links = 0 if self.link is None else int(np.count_nonzero(self.link))
-        return sum(basis.size for basis in self.bases) + links
+        n_link_numbers = 0 if self.link is None else int(np.count_nonzero(self.link))
+        return sum(basis.size for basis in self.bases) + n_link_numbers
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         return zip(self.bases, self.groups, strict=True)
@@ -275,12 +275,12 @@ class FactoredKernel(KernelApproximation):
 
     def scaled(self, scale: np.ndarray) -> "FactoredKernel":
         """S G S for S = diag(scale), with the link of G; O(n k)."""
-        other = copy.copy(self)
-        other.__dict__.pop("_core", None)
-        other.bases = [
+        scaled_copy = copy.copy(self)
+        scaled_copy.__dict__.pop("_core", None)
+        scaled_copy.bases = [
             basis * scale[rows, None].astype(basis.dtype) for basis, rows in self._blocks()
         ]
-        return other
+        return scaled_copy
 
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y. O(n k^2 + r^3 / 3) time, O(r^2) memory."""
@@ -293,7 +293,7 @@ class FactoredKernel(KernelApproximation):
     def ridge_machine(
         self, Y: np.ndarray, alpha: float, scale: np.ndarray | None = None
     ) -> Machine:
-        """As in `KernelApproximation`, by the weights of the columns of W; the cost of `solve`.
+        """As in `KernelApproximation`, from the weights of the columns of W; costs as `solve`.
 
         Coefficients of rows are differences (Y - W u) / alpha, which lose all digits of float32
         where the eigenvalues of G are 10^6 alpha and more, as with rows that are repeated often.
@@ -321,8 +321,8 @@ class FactoredKernel(KernelApproximation):
             leading[(span.start <= leading) & (leading < span.stop)] for span in spans
         ]
         lifts = [
-            lift[:, top - span.start]
-            for lift, top, span in zip(lifts, leading_of_block, spans, strict=True)
+            lift[:, leading_in_block - span.start]
+            for lift, leading_in_block, span in zip(lifts, leading_of_block, spans, strict=True)
         ]
         core_values, core_vectors = scipy.linalg.eigh(_project(lifts, self.link, self._columns))
         core_values = np.maximum(core_values, 0.0)
@@ -416,8 +416,8 @@ def _root(gram: np.ndarray, itemsize: int) -> np.ndarray:
 
 def _add_gram(basis: np.ndarray, gram: np.ndarray) -> None:
     """gram += W'W, a batch of rows at a time."""
-    for start in range(0, len(basis), _BATCH):
-        batch = basis[start : start + _BATCH]
+    for start in range(0, len(basis), _BATCH_ROWS):
+        batch = basis[start : start + _BATCH_ROWS]
         gram += matmul(batch.T, batch)
 
 
@@ -429,8 +429,8 @@ def _pinv(root: np.ndarray) -> np.ndarray:
 def _product(basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """W weights in float64, a batch of rows at a time."""
     out = np.empty((len(basis), weights.shape[1]))
-    for start in range(0, len(basis), _BATCH):
-        rows = slice(start, start + _BATCH)
+    for start in range(0, len(basis), _BATCH_ROWS):
+        rows = slice(start, start + _BATCH_ROWS)
         out[rows] = matmul(basis[rows].astype(np.float64, copy=False), weights)
     return out
 
@@ -444,6 +444,6 @@ def _transposed_product(basis: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 def _add_product(basis: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:
     """out += W' Y in float64, a batch of rows at a time."""
-    for start in range(0, len(basis), _BATCH):
-        rows = slice(start, start + _BATCH)
+    for start in range(0, len(basis), _BATCH_ROWS):
+        rows = slice(start, start + _BATCH_ROWS)
         out += matmul(basis[rows].astype(np.float64, copy=False).T, Y[rows])

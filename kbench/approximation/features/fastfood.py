@@ -120,7 +120,10 @@ class Fastfood(FourierFeatures):
             self, signs_="f8 b l", gaussians_="f8 b l", scales_="f8 b l", permutations_="i4 b l"
         )
         n_blocks, length = lengths["b"], lengths["l"]
-        require(length > 0 and length & (length - 1) == 0, "the length should be a power of two")
+        require(
+            length > 0 and length & (length - 1) == 0,
+            "the length of a block should be a power of two",
+        )
         require(self.n_features_in_ <= length, "rows are longer than a block")
         require(n_blocks == -(-self.n_frequencies_ // length), "wrong number of blocks")
         check_indices(self.permutations_, length, "permutations_")

@@ -101,7 +101,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return LowRankKernel(self, X)
 
     def row_basis(self) -> "FeatureBasis":
-        """Computes the features of any rows."""
+        """The `RowBasis` that computes the features of any rows."""
         return FeatureBasis(self)
 
     @property
@@ -121,14 +121,14 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         The dtype of `out`, float32 or float64, is the precision of the computation.
         """
-        fill = self._filler(out.dtype)
-        batch = max(MIN_BATCH, self._batch_bytes // (out.itemsize * self.n_features_out_))
+        fill_batch = self._filler(out.dtype)
+        batch_rows = max(MIN_BATCH, self._batch_bytes // (out.itemsize * self.n_features_out_))
         if is_wide(X):
             # Some maps make wide rows dense: a batch of these is float64, and bounded, too.
-            batch = min(batch, max(1, self._batch_bytes // (8 * X.shape[1])))
-        for start in range(0, len(out), batch):
-            rows = slice(start, start + batch)
-            fill(X[rows], out[rows])
+            batch_rows = min(batch_rows, max(1, self._batch_bytes // (8 * X.shape[1])))
+        for start in range(0, len(out), batch_rows):
+            rows = slice(start, start + batch_rows)
+            fill_batch(X[rows], out[rows])
 
     @abstractmethod
     def flops(self, n_features: int) -> float:
@@ -160,8 +160,10 @@ class LowRankKernel(FactoredKernel):
     def __init__(self, feature_map: FeatureMap, X: Any, dtype: Any = np.float32) -> None:
         features = np.empty((X.shape[0], feature_map.n_features_out_), dtype)
         feature_map.fill(X, features)
-        entries = feature_map.kernel_entries_ + len(features) * feature_map.n_landmarks_
-        super().__init__(FeatureBasis(feature_map), [np.arange(len(features))], [features], entries)
+        kernel_entries = feature_map.kernel_entries_ + len(features) * feature_map.n_landmarks_
+        super().__init__(
+            FeatureBasis(feature_map), [np.arange(len(features))], [features], kernel_entries
+        )
 
     def cross(self, X: Any) -> np.ndarray:
         features = np.empty((X.shape[0], self.rank), self.bases[0].dtype)
@@ -240,11 +242,14 @@ class FeatureMachine:
 
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
-        weights, features = self.weights, self.feature_map
+        weights, feature_map = self.weights, self.feature_map
         require(isinstance(weights, np.ndarray) and weights.ndim == 2, "weights should be a matrix")
         require(weights.dtype in (np.float32, np.float64), "weights should be floats")
-        n = features.n_features_out_
-        require(len(weights) == n, f"there are {len(weights)} weights for {n} features")
+        n_features = feature_map.n_features_out_
+        require(
+            len(weights) == n_features,
+            f"there are {len(weights)} weights for {n_features} features",
+        )
 
 
 class FeatureBlocks:
@@ -274,13 +279,13 @@ class FeatureBlocks:
         self.n_rows_computed = 0
         self._map, self._X, self._trace = feature_map, X, trace
         max_rows = int(memory_mb * 2**20) // (4 * self.shape[1])
-        self._size = min(max(max_rows, MIN_BATCH), self.shape[0])
-        self._buffer = np.empty((self._size, self.shape[1]), np.float32)
+        self._block_rows = min(max(max_rows, MIN_BATCH), self.shape[0])
+        self._buffer = np.empty((self._block_rows, self.shape[1]), np.float32)
         self._held_rows: slice | None = None
 
     def slices(self) -> list[slice]:
-        n, size = self.shape[0], self._size
-        return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+        n, block_rows = self.shape[0], self._block_rows
+        return [slice(start, min(start + block_rows, n)) for start in range(0, n, block_rows)]
 
     def block(self, rows: slice) -> np.ndarray:
         features = self._buffer[: rows.stop - rows.start]

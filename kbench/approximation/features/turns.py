@@ -11,8 +11,8 @@ import math
 import numpy as np
 from numba import njit
 
-_SERIES = [(-1) ** k * (2 * math.pi) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(11)]
-SERIES = {np.dtype(real): np.array(_SERIES, real) for real in (np.float32, np.float64)}
+_TAYLOR = [(-1) ** k * (2 * math.pi) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(11)]
+SERIES = {np.dtype(real): np.array(_TAYLOR, real) for real in (np.float32, np.float64)}
 
 
 @njit(inline="always")
@@ -27,7 +27,8 @@ def _sine(g, s):
 def write_features(rows, phases, scale, series):
     """Turn rows of angles into features, in place.
 
-    An angle t in turns is rounded when it is stored, which costs an error of 2 pi eps |t|.
+    An angle t in turns is rounded when it is stored, which costs an error of 2 pi eps |t|, with the
+    machine precision eps.
 
     rows : (u, D) with phases, (u, 2 D) without
         In: angles in the first D columns. Out: scale cos(2 pi (t + phase)), or scale cos(2 pi t)
@@ -36,8 +37,8 @@ def write_features(rows, phases, scale, series):
     scale : a number of the precision of `rows`
     series : the coefficients in `SERIES` of that precision
     """
-    kind = rows.dtype.type
-    quarter, half, zero = kind(0.25), kind(0.5), kind(0.0)
+    real = rows.dtype.type
+    quarter, half, zero = real(0.25), real(0.5), real(0.0)
     if len(phases):
         for i in range(rows.shape[0]):
             row = rows[i]

@@ -53,24 +53,24 @@ def interpolate(
     """
     m = len(gram)
     diagonal = gram.diagonal().astype(np.float64)
-    total, largest = float(diagonal.sum()), float(diagonal.max(initial=0.0))
+    trace, largest_diagonal = float(diagonal.sum()), float(diagonal.max(initial=0.0))
     # Guard: the smallest squared pivot, relative to the first one, which is not rounding.
     rounding = 4.0 * float(np.finfo(gram.dtype).eps)
-    limit = max(max(rel_tol**2, rounding) * largest, abs_tol**2)
-    if largest <= limit:
+    pivot_limit = max(max(rel_tol**2, rounding) * largest_diagonal, abs_tol**2)
+    if largest_diagonal <= pivot_limit:
         return Interpolation(np.arange(m), np.zeros((m, 0), gram.dtype))
-    single = gram.dtype == np.float32
+    is_single = gram.dtype == np.float32
     # If all remaining pivots are below this limit, the residual meets trace_tol.
-    limit = max(limit, trace_tol**2 * total / m)
-    factorise = lapack.spstrf if single else lapack.dpstrf
-    factor, pivots, rank, _ = factorise(gram.T, tol=limit, overwrite_a=1)
+    pivot_limit = max(pivot_limit, trace_tol**2 * trace / m)
+    factorise = lapack.spstrf if is_single else lapack.dpstrf
+    factor, pivots, rank, _ = factorise(gram.T, tol=pivot_limit, overwrite_a=1)
     if trace_tol > 0.0:
         explained = np.cumsum(
             [np.square(factor[i, i:], dtype=np.float64).sum() for i in range(rank)]
         )
-        sufficient = np.flatnonzero(total - explained <= trace_tol**2 * total)
+        sufficient = np.flatnonzero(trace - explained <= trace_tol**2 * trace)
         rank = min(rank, int(sufficient[0]) + 1) if len(sufficient) else rank
     rank = rank if max_rank is None else min(rank, max_rank)
-    solve = blas.strsm if single else blas.dtrsm
+    solve = blas.strsm if is_single else blas.dtrsm
     coef = solve(1.0, factor[:rank, :rank], factor[:rank, rank:])
     return Interpolation(pivots - 1, np.ascontiguousarray(coef.T))

@@ -49,9 +49,9 @@ from kbench.validated import (
 # Parameters on which the tree and the table of neighbours depend.
 _ORDERING_PARAMETERS = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")
 # Learnt attributes that two fits with equal parameters to the same rows have in common.
-_STATE = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_entries_", "shape")
-# The shift that an error message suggests, relative to the size of the least eigenvalue, which is
-# known to about 1 %. Set by hand.
+_LEARNT = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_entries_", "shape")
+# The shift that an error message suggests and the preconditioner adds, relative to the size of the
+# least eigenvalue, which is known to about 1 %. Set by hand.
 _SUGGESTED_SHIFT = 1.1
 # Rows of the larger of the two samples from which `estimated_rank` extrapolates, in 0.01 s. On
 # cadata, kin40k and protein the estimate is within 20 % of the compressed rank. Set by hand.
@@ -224,8 +224,8 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         Raises
         ------
         ValueError
-            A parameter is out of range or contradicts another one, a table has another number of
-            rows, or the matrix exceeds `memory_mb`.
+            A parameter is out of range or contradicts another one, `like` or `neighbours` has
+            another number of rows than X, or the matrix exceeds `memory_mb`.
         """
         trace = Trace() if trace is None else trace
         X = validate_data(self, X)
@@ -233,7 +233,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         settings = self._settings()
         self._check_tables(n, like, neighbours)
         if like is not None and self._agrees(like, tuple(self.get_params(deep=False))):
-            self.__dict__.update((name, getattr(like, name)) for name in _STATE)
+            self.__dict__.update((name, getattr(like, name)) for name in _LEARNT)
             self.timings_ = dict(trace.timings)
             return self
         if like is not None and not self._agrees(like, _ORDERING_PARAMETERS):
@@ -299,22 +299,22 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         if n < 2:
             return 0.0
         rows = X[np.sort(rng.permutation(n)[:_RANK_ROWS])]
-        total = rows.shape[0]
-        tree = cluster_tree(rows, total, rng, rule=self.tree, balanced=self.balanced)
+        n_sampled = rows.shape[0]
+        tree = cluster_tree(rows, n_sampled, rng, rule=self.tree, balanced=self.balanced)
         if len(tree) == 1:
             return 0.0
         kernel = KernelMatrix(self.kernel_function(X), rows[tree.permutation], self.dtype)
         middle = int(tree.stop[tree.left[-1]])
-        clusters = rng.permutation(middle), middle + rng.permutation(total - middle)
-        size = min(middle, total - middle)
+        clusters = rng.permutation(middle), middle + rng.permutation(n_sampled - middle)
+        smaller_size = min(middle, n_sampled - middle)
         tolerances = Tolerances.of(self._settings())
         half_rank, sample_rank = (
             max(rank_between(kernel, clusters[0][:m], clusters[1][:m], tolerances, rng), 1)
-            for m in (max(1, size // 2), size)
+            for m in (max(1, smaller_size // 2), smaller_size)
         )
         # If the number of rows doubles, the rank at most doubles and does not fall.
-        power = np.clip(np.log2(sample_rank / half_rank), 0.0, 1.0)
-        return float(min(sample_rank * (n / total) ** power, size * n / total))
+        exponent = np.clip(np.log2(sample_rank / half_rank), 0.0, 1.0)
+        return float(min(sample_rank * (n / n_sampled) ** exponent, smaller_size * n / n_sampled))
 
     def _settings(self) -> dict[str, Any]:
         """Values in effect of the parameters that a preset sets; "none" becomes None."""

@@ -50,18 +50,18 @@ class HSSProducts:
         out = np.empty(V.shape, V.dtype)
         stack = [(len(tree) - 1, np.zeros((0, V.shape[1]), V.dtype))]
         while stack:
-            i, far = stack.pop()
+            i, far_field = stack.pop()
             node = nodes[i]
             if tree.left[i] < 0:
                 rows = slice(tree.start[i], tree.stop[i])
                 out[rows] = matmul(node.block, V[rows])
                 if node.basis is not None:
-                    out[rows] += _from_skeleton(node, far)
+                    out[rows] += _from_skeleton(node, far_field)
                 continue
             left, right = int(tree.left[i]), int(tree.right[i])
             children = matmul(node.block, moments[right]), matmul(node.block.T, moments[left])
             if node.basis is not None:
-                values, r = _from_skeleton(node, far), len(children[0])
+                values, r = _from_skeleton(node, far_field), len(children[0])
                 children = children[0] + values[:r], children[1] + values[r:]
             stack += zip((left, right), children, strict=True)
         result = np.empty_like(out)
@@ -164,12 +164,12 @@ class HSSProducts:
             out[np.ix_(rows, tree.permutation)] = values.T
         return out
 
-    def _expand(self, top: int, far: np.ndarray, out: np.ndarray) -> None:
-        """out[points of node `top`] = U far; far : (rank, m), U is the nested basis of the node."""
-        tree, stack = self.tree_, [(top, far)]
+    def _expand(self, top: int, skeleton_values: np.ndarray, out: np.ndarray) -> None:
+        """out[points of node `top`] = U V: V = skeleton_values : (rank, m), U its nested basis."""
+        tree, stack = self.tree_, [(top, skeleton_values)]
         while stack:
-            i, far = stack.pop()
-            values = _from_skeleton(self.nodes_[i], far)
+            i, skeleton_values = stack.pop()
+            values = _from_skeleton(self.nodes_[i], skeleton_values)
             left, right = int(tree.left[i]), int(tree.right[i])
             if left < 0:
                 out[tree.start[i] : tree.stop[i]] = values
@@ -237,10 +237,10 @@ class TreeExpansion(LocalMachines):
         self.n_centres = sum(len(machine.coef) for machine in machines.values())
 
 
-def _from_skeleton(node: Node, far: np.ndarray) -> np.ndarray:
-    """P [I; E] far : (m, columns) for far : (rank, columns), of a node that is not the root."""
+def _from_skeleton(node: Node, skeleton_values: np.ndarray) -> np.ndarray:
+    """P [I; E] V : (m, q) for V = skeleton_values : (rank, q), of a node other than the root."""
     assert node.basis is not None
-    values = np.empty((len(node.basis.order), far.shape[1]), far.dtype)
-    values[node.basis.kept] = far
-    values[node.basis.others] = matmul(node.basis.coef, far)
+    values = np.empty((len(node.basis.order), skeleton_values.shape[1]), skeleton_values.dtype)
+    values[node.basis.kept] = skeleton_values
+    values[node.basis.others] = matmul(node.basis.coef, skeleton_values)
     return values

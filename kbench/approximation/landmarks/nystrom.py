@@ -84,8 +84,8 @@ class Nystrom(LandmarkFeatures):
         matrix = self.landmarks_
         all_points = np.arange(len(matrix))
         gram = matrix.block(all_points)
-        limit = _RESIDUAL_CUT * float(gram.diagonal().max())
-        factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=limit, overwrite_a=1)
+        min_residual = _RESIDUAL_CUT * float(gram.diagonal().max())
+        factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=min_residual, overwrite_a=1)
         independent = pivots[:rank] - 1
         self.components_ = self.components_[independent]
         self.landmarks_ = KernelMatrix(matrix.kernel, self.components_, np.float64)

@@ -43,33 +43,35 @@ def randomly_pivoted_cholesky(
     """
     n = len(kernel)
     diagonal = kernel.diagonal()
-    limit = _NEGLIGIBLE_TRACE * diagonal.sum()
+    min_trace = _NEGLIGIBLE_TRACE * diagonal.sum()
     factor = np.empty((n, size), np.float32)
     landmarks: list[int] = []
-    while len(landmarks) < size and diagonal.sum() > limit:
+    while len(landmarks) < size and diagonal.sum() > min_trace:
         proposals = rng.choice(n, block_size, p=diagonal / diagonal.sum())
         pivots = _accept(kernel, factor[:, : len(landmarks)], proposals, diagonal, rng)
         pivots = pivots[: size - len(landmarks)]
         residual_columns = kernel.block(pivots).T - matmul(
             factor[:, : len(landmarks)], factor[pivots, : len(landmarks)].T
         )
-        root = _root(residual_columns[pivots].astype(np.float64))
-        columns = slice(len(landmarks), len(landmarks) + len(pivots))
-        factor[:, columns] = scipy.linalg.solve_triangular(root, residual_columns.T, lower=True).T
-        diagonal = np.maximum(diagonal - np.square(factor[:, columns]).sum(axis=1), 0.0)
+        pivot_factor = _shifted_cholesky(residual_columns[pivots].astype(np.float64))
+        new_columns = slice(len(landmarks), len(landmarks) + len(pivots))
+        factor[:, new_columns] = scipy.linalg.solve_triangular(
+            pivot_factor, residual_columns.T, lower=True
+        ).T
+        diagonal = np.maximum(diagonal - np.square(factor[:, new_columns]).sum(axis=1), 0.0)
         diagonal[pivots] = 0.0
         landmarks.extend(pivots.tolist())
     return np.array(landmarks), factor[:, : len(landmarks)]
 
 
-def _root(inner: np.ndarray) -> np.ndarray:
+def _shifted_cholesky(block: np.ndarray) -> np.ndarray:
     """The lower Cholesky factor of a block shifted by `_JITTER`, or by ten times it if that fails.
 
     1e-30 guards a block of zeros.
     """
-    jitter, identity = _JITTER * max(float(inner.diagonal().max()), 1e-30), np.eye(len(inner))
+    jitter, identity = _JITTER * max(float(block.diagonal().max()), 1e-30), np.eye(len(block))
     return at_first_shift(
-        lambda shift: scipy.linalg.cholesky(inner + shift * identity, lower=True),
+        lambda shift: scipy.linalg.cholesky(block + shift * identity, lower=True),
         jitter,
         10.0 * jitter,
     )

@@ -70,8 +70,8 @@ class PseudoLandmarks:
         else:
             differences = landmarks[:, None].astype(np.float64) - points
             self.spans = np.sqrt(gamma * LOG2_E * (differences**2).sum(axis=2))
-        per_point = 2 if pseudo == "triangle" else 1
-        self.n_columns = m + len(self.pairs) + per_point * self.spans.shape[1]
+        columns_per_point = 2 if pseudo == "triangle" else 1
+        self.n_columns = m + len(self.pairs) + columns_per_point * self.spans.shape[1]
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Columns of rows X : (n, d); (n, n_columns) float64. O(n m (d + p))."""
@@ -121,8 +121,8 @@ def make_pseudo_landmarks(
         if n_pseudo is not None and n_pseudo < len(pairs):
             pairs = pairs[np.sort(rng.choice(len(pairs), n_pseudo, replace=False))]
         return PseudoLandmarks(landmarks, gamma, pseudo, pairs=pairs)
-    size = min(m if n_pseudo is None else n_pseudo, len(X))
-    points = X[rng.choice(len(X), size, replace=False)]
+    n_points = min(m if n_pseudo is None else n_pseudo, len(X))
+    points = X[rng.choice(len(X), n_points, replace=False)]
     return PseudoLandmarks(landmarks, gamma, pseudo, points=points)
 
 
@@ -137,8 +137,8 @@ def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
     O(q c^2 + q^2 c) time. Directions of Cb whose singular values are below the rounding errors of
     float32 are left out.
     """
-    orthonormal, triangle = scipy.linalg.qr(columns, mode="economic", check_finite=False)
-    left, singular_values, right = scipy.linalg.svd(triangle, check_finite=False)
+    orthonormal, triangular = scipy.linalg.qr(columns, mode="economic", check_finite=False)
+    left, singular_values, right = scipy.linalg.svd(triangular, check_finite=False)
     rank = int((singular_values > _SINGULAR_VALUE_CUT * singular_values[0]).sum())
     U = matmul(orthonormal, left[:, :rank])
     eigenvalues, vectors = scipy.linalg.eigh(matmul(U.T, matmul(gram, U)), check_finite=False)

@@ -85,13 +85,13 @@ def leading_directions(
     O(m^3) time, and O(m^2) for a row.
     """
     eigenvalues, vectors = leading_eigenpairs(gram, len(gram), "exact", rng)
-    whiten = vectors / np.sqrt(eigenvalues)
-    square = np.zeros((len(eigenvalues), len(eigenvalues)))
+    whitening = vectors / np.sqrt(eigenvalues)
+    feature_gram = np.zeros((len(eigenvalues), len(eigenvalues)))
     for block in columns:
-        features = matmul(block, whiten)
-        square += matmul(features.T, features)
-    eigenvalues, vectors = leading_eigenpairs(square, rank, eigensolver, rng)
-    return eigenvalues, matmul(whiten, vectors)
+        features = matmul(block, whitening)
+        feature_gram += matmul(features.T, features)
+    eigenvalues, vectors = leading_eigenpairs(feature_gram, rank, eigensolver, rng)
+    return eigenvalues, matmul(whitening, vectors)
 
 
 def _randomized_eigenpairs(

@@ -18,10 +18,10 @@ from kbench.approximation.seeded.seeded_features import SeededFeatures
 from kbench.intrinsics.products import matmul
 
 # Side of a filter in pixels, and number of filters of the first layer; the net of Dai et al.
-_FILTER, _FIRST_FILTERS = 5, 16
+_FILTER_SIDE, _FIRST_FILTERS = 5, 16
 # Images whose windows are copied for a matrix product: 5 MiB in the first layer for 28 x 28 pixels.
 # More images take more memory, fewer make the product slower. Set by hand.
-_IMAGES = 64
+_BATCH_IMAGES = 64
 
 
 class ConvolutionBlocks(SeededFeatures):
@@ -55,7 +55,7 @@ class ConvolutionBlocks(SeededFeatures):
         )
 
     def _write(self, filters: np.ndarray, X: Any, out: np.ndarray) -> None:
-        n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
+        n_first = _FILTER_SIDE**2 * self.channels * _FIRST_FILTERS
         first_filters = filters[:n_first].reshape(-1, _FIRST_FILTERS)
         apply_filters(X, first_filters, filters[n_first:].reshape(-1, self.n_filters), out)
 
@@ -68,11 +68,14 @@ def random_filters(
     Entries are normal, of variance one over the filter's number of entries; rows are in the order
     channel, row, column.
     """
-    shapes = [(_FILTER**2 * channels, _FIRST_FILTERS), (_FILTER**2 * _FIRST_FILTERS, n_filters)]
+    shapes = [
+        (_FILTER_SIDE**2 * channels, _FIRST_FILTERS),
+        (_FILTER_SIDE**2 * _FIRST_FILTERS, n_filters),
+    ]
     sizes = [rows * columns for rows, columns in shapes]
-    numbers = np.empty(sum(sizes), np.float32)
-    philox.normals(np.uint64(seed), 0, block, numbers)
-    layers = np.split(numbers, sizes[:1])
+    normals = np.empty(sum(sizes), np.float32)
+    philox.normals(np.uint64(seed), 0, block, normals)
+    layers = np.split(normals, sizes[:1])
     first, second = (
         entries.reshape(shape) / np.float32(np.sqrt(shape[0]))
         for entries, shape in zip(layers, shapes, strict=True)
@@ -88,20 +91,20 @@ def apply_filters(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray
     """
     side, channels = image_shape(X.shape[1])
     scale = np.float32(1.0 / np.sqrt(second.shape[1]))
-    for start in range(0, len(out), _IMAGES):
-        batch = X[start : start + _IMAGES]
+    for start in range(0, len(out), _BATCH_IMAGES):
+        batch = X[start : start + _BATCH_IMAGES]
         batch = batch.toarray() if sp.issparse(batch) else batch
         planes = batch.reshape(-1, channels, side, side)
         layer = _convolve(_convolve(planes.transpose(0, 2, 3, 1), first), second)
         layer *= scale
-        out[start : start + _IMAGES] = layer.reshape(len(batch), -1)
+        out[start : start + _BATCH_IMAGES] = layer.reshape(len(batch), -1)
 
 
 def filter_multiplications(side: int, channels: int, n_filters: int) -> float:
     """Multiplications of both layers on one image."""
     first_layer = side**2 * channels * _FIRST_FILTERS
     second_layer = (side // 2) ** 2 * _FIRST_FILTERS * n_filters
-    return float(_FILTER**2 * (first_layer + second_layer))
+    return float(_FILTER_SIDE**2 * (first_layer + second_layer))
 
 
 def image_shape(d: int) -> tuple[int, int]:
@@ -122,12 +125,14 @@ def _convolve(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
     images : (u, s, s, c), filters : (25 c, k); (u, s // 2, s // 2, k) float32
     """
     u, s = images.shape[:2]
-    edge = _FILTER // 2
-    padded = np.pad(images, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (_FILTER, _FILTER), axis=(1, 2))
+    padding = _FILTER_SIDE // 2
+    padded = np.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(
+        padded, (_FILTER_SIDE, _FILTER_SIDE), axis=(1, 2)
+    )
     # Filters have their entries in the order of the windows' axes: channel, row, column.
-    values = matmul(windows.reshape(u * s * s, -1), filters)
+    responses = matmul(windows.reshape(u * s * s, -1), filters)
     half = s // 2
-    even_sided = values.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]
+    even_sided = responses.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]
     pooled = even_sided.reshape(u, half, 2, half, 2, -1).max(axis=(2, 4))
     return np.maximum(pooled, np.float32(0.0))

@@ -15,7 +15,7 @@ from numba import njit
 from kbench.kernels.threads import run
 from kbench.kernels.work_sharing import Loop, divided, share
 
-_FLAGS = {"contract", "nsz", "nnan", "ninf", "arcp"}
+_FASTMATH = {"contract", "nsz", "nnan", "ninf", "arcp"}
 
 _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
@@ -63,7 +63,7 @@ def _unit(word):
 
 
 @njit(inline="always")
-def _odd_polynomial(g):
+def _sine(g):
     z = g * g
     return g * (_S0 + z * (_S1 + z * (_S2 + z * (_S3 + z * _S4))))
 
@@ -73,8 +73,8 @@ def _cosine_and_sine(turns):
     """cos and sin of 2 pi t, with an error of 2e-7 for an exact t."""
     f = turns - np.rint(turns)
     a = abs(f)
-    sine = _odd_polynomial(min(a, _HALF - a))
-    return _odd_polynomial(_QUARTER - a), -sine if f < _ZERO else sine
+    sine = _sine(min(a, _HALF - a))
+    return _sine(_QUARTER - a), -sine if f < _ZERO else sine
 
 
 @njit(inline="always")
@@ -95,7 +95,7 @@ def _radius(word):
 
 
 # error_model="numpy": a test for division by zero keeps LLVM from vectorising the loop.
-@njit(cache=True, fastmath=_FLAGS, nogil=True, error_model="numpy")
+@njit(cache=True, fastmath=_FASTMATH, nogil=True, error_model="numpy")
 def normals(seed, stream, block, out):
     """Fill out : (n,) float32 with standard normals, at most 5.9 in absolute value. O(n).
 
@@ -117,7 +117,7 @@ def normals(seed, stream, block, out):
         cosines[n_pairs] = _radius(w0) * _cosine_and_sine(_unit(w1))[0]
 
 
-@njit(cache=True, fastmath=_FLAGS, nogil=True)
+@njit(cache=True, fastmath=_FASTMATH, nogil=True)
 def uniforms(seed, stream, block, out):
     """Fill out : (n,) float32 with uniform numbers in (0, 1), on a grid of 2^-24. O(n)."""
     seed, stream, block = np.uint64(seed), np.uint64(stream), np.uint64(block)
@@ -134,7 +134,7 @@ def uniforms(seed, stream, block, out):
             out[3 * quarter + i] = _unit(w3) + _HALF * _TO_UNIT
 
 
-@njit(cache=True, nogil=True, fastmath=_FLAGS)
+@njit(cache=True, nogil=True, fastmath=_FASTMATH)
 def _cosines_and_sines(rows, scale, start, stop):
     r = rows.shape[1] // 2
     for i in range(start, stop):

@@ -5,9 +5,10 @@ Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly S
 
     E Phi_t(x)' Phi_t(z) = k(x, z),
 
-for every t and any number of blocks. A block is a function of (seed, t) alone, by counter-based
-random numbers (`philox`), so blocks can be drawn in any order and need no storage. Fourier blocks
-are cosines and sines of r frequencies over sqrt(r), after Bochner's theorem:
+for every t, and therefore for the mean over any number of blocks. A block is a function of (seed,
+t) alone, by counter-based random numbers (`philox`), so blocks can be drawn in any order and need
+no storage. Fourier blocks are cosines and sines of r frequencies over sqrt(r), after Bochner's
+theorem:
 
     rbf        exp(-gamma ||x - z||^2)      omega ~ N(0, 2 gamma I)
     laplacian  exp(-gamma ||x - z||_1)      entries of omega independently Cauchy(0, gamma)
@@ -36,11 +37,11 @@ from kbench.prediction.flops import TRANSCENDENTAL
 # by hand.
 _TILE_VALUES = 1 << 19
 # Least number of rows of a tile: fewer make matrix products inefficient. Set by hand.
-_MIN_TILE = 64
+_MIN_TILE_ROWS = 64
 # Philox streams of signs and radii; frequencies and hashes have the streams 0, 1, ...
-_SIGNS, _RADII = 1 << 16, 1 << 17
+_SIGN_STREAM, _RADIUS_STREAM = 1 << 16, 1 << 17
 # Largest float32 below 1: radii at a level of 1 would be infinite.
-_LAST_LEVEL = 1.0 - 2.0**-24
+_MAX_LEVEL = 1.0 - 2.0**-24
 
 
 class SeededFeatures(ABC):
@@ -50,7 +51,7 @@ class SeededFeatures(ABC):
     ----------
     d : Features of the data
     n_features : Random features of a block; Fourier blocks round it up to an even number
-    seed : 64 bits
+    seed : Integer of 64 bits, without sign
     cache_mb : MiB of drawn blocks (4 d r bytes each) in a least-recently-used cache
 
     Attributes
@@ -96,9 +97,11 @@ class SeededFeatures(ABC):
         numbers = self._draw(block)
         self.n_drawn += 1
         arrays = [numbers.data, numbers.indices] if sp.issparse(numbers) else [numbers]
-        max_blocks = int(self.cache_mb * 2**20) // max(1, sum(array.nbytes for array in arrays))
-        if max_blocks:
-            while len(self._cache) >= max_blocks:
+        max_cached_blocks = int(self.cache_mb * 2**20) // max(
+            1, sum(array.nbytes for array in arrays)
+        )
+        if max_cached_blocks:
+            while len(self._cache) >= max_cached_blocks:
                 del self._cache[next(iter(self._cache))]
             self._cache[block] = numbers
         return numbers
@@ -114,7 +117,7 @@ class SeededFeatures(ABC):
     @property
     def tile_rows(self) -> int:
         """Rows of a tile, whose features fit into the L2 cache."""
-        return max(_MIN_TILE, _TILE_VALUES // self.n_features)
+        return max(_MIN_TILE_ROWS, _TILE_VALUES // self.n_features)
 
     def add(self, block: int, X: Any, coef: np.ndarray, values: np.ndarray) -> None:
         """values += Phi_block(X) coef, without storing the features.
@@ -209,11 +212,11 @@ class MaternBlocks(_FourierBlocks):
 
     def _frequencies(self, block: int, out: np.ndarray) -> float:
         philox.normals(self._key, 0, block, out.reshape(-1))
-        degrees = int(2 * self.smoothness)
+        degrees_of_freedom = int(2 * self.smoothness)
         # A chi-squared variable with k degrees of freedom is a sum of k squared normals.
-        radii = np.empty((degrees, out.shape[1]), np.float32)
-        philox.normals(self._key, _RADII, block, radii.reshape(-1))
-        out *= np.sqrt(degrees / np.einsum("ij,ij->j", radii, radii))
+        chi_normals = np.empty((degrees_of_freedom, out.shape[1]), np.float32)
+        philox.normals(self._key, _RADIUS_STREAM, block, chi_normals.reshape(-1))
+        out *= np.sqrt(degrees_of_freedom / np.einsum("ij,ij->j", chi_normals, chi_normals))
         return float(np.sqrt(2.0 * self.gamma))
 
 
@@ -244,8 +247,8 @@ class SpectrumBlocks(_FourierBlocks):
         assert isinstance(spectrum, IsotropicSpectrum)
         if spectrum.radius is not None:
             levels = np.empty(out.shape[1], np.float32)
-            philox.uniforms(self._key, _RADII, block, levels)
-            out *= spectrum.radius(np.minimum(levels.astype(np.float64), _LAST_LEVEL))
+            philox.uniforms(self._key, _RADIUS_STREAM, block, levels)
+            out *= spectrum.radius(np.minimum(levels.astype(np.float64), _MAX_LEVEL))
         return spectrum.unit(self.gamma)
 
 
@@ -278,29 +281,33 @@ class TensorSketchBlocks(SeededFeatures):
     @property
     def multiplications(self) -> float:
         # p sketches and p + 1 real Fourier transforms, which take 5/2 D log2 D each
-        transform = 2.5 * self.n_features * math.log2(max(self.n_features, 2))
-        return self.degree * (self.d + self.n_features) + (self.degree + 1) * transform
+        transform_cost = 2.5 * self.n_features * math.log2(max(self.n_features, 2))
+        return self.degree * (self.d + self.n_features) + (self.degree + 1) * transform_cost
 
     def _draw(self, block: int) -> sp.csr_array:
         # The p sketches stand side by side; the last row is for the constant feature sqrt(coef0).
         d, D = self.d + 1, self.n_features
-        buckets, signs = np.empty(d, np.float32), np.empty(d, np.float32)
+        bucket_levels, sign_levels = np.empty(d, np.float32), np.empty(d, np.float32)
         sketches = []
         for factor in range(self.degree):
-            philox.uniforms(self._key, factor, block, buckets)
-            philox.uniforms(self._key, _SIGNS + factor, block, signs)
-            bucket_index = np.minimum((buckets * D).astype(np.intp), D - 1)
-            weight = np.where(signs < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
-            weight[-1] *= np.sqrt(self.coef0 / self.gamma)
+            philox.uniforms(self._key, factor, block, bucket_levels)
+            philox.uniforms(self._key, _SIGN_STREAM + factor, block, sign_levels)
+            buckets = np.minimum((bucket_levels * D).astype(np.intp), D - 1)
+            signed_weights = np.where(sign_levels < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
+            signed_weights[-1] *= np.sqrt(self.coef0 / self.gamma)
             shape = (d, D)
             sketches.append(
-                sp.csr_array((weight.astype(np.float32), (np.arange(d), bucket_index)), shape=shape)
+                sp.csr_array(
+                    (signed_weights.astype(np.float32), (np.arange(d), buckets)), shape=shape
+                )
             )
         return sp.csr_array(sp.hstack(sketches))
 
     def _write(self, hashes: sp.csr_array, X: Any, out: np.ndarray) -> None:
-        linear = hashes[:-1]
-        sketches = matmul(X, linear).toarray() if sp.issparse(X) else matmul(X, linear)
+        feature_hashes = hashes[:-1]
+        sketches = (
+            matmul(X, feature_hashes).toarray() if sp.issparse(X) else matmul(X, feature_hashes)
+        )
         sketches += hashes[[-1]].toarray()
-        spectrum = scipy.fft.rfft(sketches.reshape(len(out), self.degree, -1), axis=2)
-        out[:] = scipy.fft.irfft(spectrum.prod(axis=1), n=self.n_features, axis=1)
+        transforms = scipy.fft.rfft(sketches.reshape(len(out), self.degree, -1), axis=2)
+        out[:] = scipy.fft.irfft(transforms.prod(axis=1), n=self.n_features, axis=1)

@@ -37,7 +37,7 @@ OWN_SPLIT = {"test_fraction": 0.2, "seed": 0}
 
 _SNIFFED_BYTES = 1 << 14  # bytes whose lines decide on the format of a text; set by hand
 
-_PAIRS = re.compile(
+_LIBSVM_ROW = re.compile(
     rb"\s*([^\s,;|]+|[-+.0-9,]+)([ \t]+(qid:[0-9]+|\+?[0-9]+:[ \t]*[^\s:,;|]+))+\s*(#.*)?"
 )
 """A row of LIBSVM text. Every field after the label must be a pair `index:value`, because a row of
@@ -53,7 +53,7 @@ MAX_CLASSES = 50
 """Number of different whole numbers above which targets are a regression's, not classes. Set by
 hand; the run's line names the task."""
 
-_FEW_ROWS = 10
+_DISTINCT_TEXT_ROWS = 10
 """Number of rows up to which all text targets may differ, as in a first try with a few rows. In
 longer files such texts are names or dates, not classes. Set by hand."""
 
@@ -77,12 +77,12 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         return dict(config)
     assumed = list(config.get("assumed") or [])
     file = expanded(catalogue_table(path) if in_catalogue(path) else path)
-    bare = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
+    uncompressed = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
     if source.get("format") is None:
-        if bare.suffix.lower() in _NOT_READ:
+        if uncompressed.suffix.lower() in _NOT_READ:
             raise DataError(
-                f"dataset.path={path}: kbench does not read {bare.suffix} files; pandas can write "
-                "the table as Parquet (to_parquet), NumPy two arrays as savez(FILE, X=X, y=y)"
+                f"dataset.path={path}: kbench does not read {uncompressed.suffix} files; pandas "
+                "can write the table as Parquet (to_parquet), NumPy two arrays as savez(FILE, X=X, y=y)"
             )
         source["format"] = format_by_suffix(str(file))
         if source["format"] is None:
@@ -95,8 +95,8 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
             f"dataset.test_path={test_path} is a {test_format} file, but dataset.path is "
             f"{source['format']}, should be files of one format"
         )
-    form = formats.FORMATS.get(source["format"])
-    if form and form.pieces:
+    file_format = formats.FORMATS.get(source["format"])
+    if file_format and file_format.pieces:
         raise ConfigError(
             f"dataset.source.format is {source['format']}, which takes several files for each "
             "part; a data set with source.files names them"
@@ -104,7 +104,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     completed = {**config, "source": source}
     if config.get("name") == DEFAULT_NAME:
         completed["name"] = own_name(path)
-    if config.get("task") is None and form:
+    if config.get("task") is None and file_format:
         if is_file(file):
             completed["task"] = task_of(source["format"], {"all": [file]}, source)
             assumed.append("task")
@@ -116,9 +116,11 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
 def own_name(path: str) -> str:
     """The name of a user's file as a data set, without the suffix of a format."""
     file = Path(path)
-    bare = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
-    is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
-    name = bare.stem if is_format else bare.name
+    uncompressed = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
+    is_format = (
+        uncompressed.suffix in formats.SUFFIXES or uncompressed.suffix[1:] in formats.FORMATS
+    )
+    name = uncompressed.stem if is_format else uncompressed.name
     # NFC joins accents, which may be separate characters that are not letters.
     name = unicodedata.normalize("NFC", name)
     return re.sub(r"[^\w.-]", "_", name).lstrip("._-") or DEFAULT_NAME
@@ -127,8 +129,8 @@ def own_name(path: str) -> str:
 def format_by_suffix(path: str) -> str | None:
     """The format by the suffix of a plain or compressed file; None if the suffix names none."""
     file = Path(path)
-    bare = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
-    return formats.SUFFIXES.get(bare.suffix.lower())
+    uncompressed = file.with_suffix("") if file.suffix in COMPRESSION_SUFFIXES[1:] else file
+    return formats.SUFFIXES.get(uncompressed.suffix.lower())
 
 
 def _is_table(path: Path) -> bool:
@@ -141,16 +143,16 @@ def _is_table(path: Path) -> bool:
     if b"\0" in head[:_SNIFFED_BYTES]:
         return False
     rows = [line for line in lines if line.strip() and not line.startswith(b"#")]
-    pairs = any(map(_PAIRS.fullmatch, rows))
-    fields = re.compile(rb"[^\s,;|][ \t]*[,;|\t ][ \t]*[^\s]")
-    table_lines = [line for line in rows if fields.search(line.strip())]
-    return bool(rows) and not pairs and len(table_lines) > len(rows) // 2
+    has_pairs = any(map(_LIBSVM_ROW.fullmatch, rows))
+    two_fields = re.compile(rb"[^\s,;|][ \t]*[,;|\t ][ \t]*[^\s]")
+    table_lines = [line for line in rows if two_fields.search(line.strip())]
+    return bool(rows) and not has_pairs and len(table_lines) > len(rows) // 2
 
 
-def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]) -> str:
+def task_of(format_name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]) -> str:
     """The task that the targets of some files suggest.
 
-    name : Format of the files
+    format_name : Format of the files
     parts : The files of each part, by the name of the part
     source : `source` of the config
 
@@ -162,33 +164,33 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
     """
     targets: set[float | str] = set()
     labels = targets
-    n = 0
-    for values in _targets(name, parts, source):
+    n_rows = 0
+    for values in _targets(format_name, parts, source):
         targets.update(values.tolist())
-        n += values.size
+        n_rows += values.size
         labels = _as_labels(targets)
         numbers = [value for value in labels if isinstance(value, float)]
         if len(labels) > 2 and (len(numbers) > MAX_CLASSES or any(v % 1 for v in numbers)):
             return "regression"
-        if n >= _TASK_ROWS and len(labels) > 1:  # the rows may be sorted by their targets
+        if n_rows >= _TASK_ROWS and len(labels) > 1:  # the rows may be sorted by their targets
             break
     texts = [value for value in labels if isinstance(value, str)]
     if len(labels) == 1:
-        first = next(path for paths in parts.values() for path in paths)
+        first_path = next(path for paths in parts.values() for path in paths)
         (value,) = labels
         label = f"{value:.17g}" if isinstance(value, float) else formats.excerpt(value)
         rounded = isinstance(value, float) and abs(value) >= 2.0**53
         raise DataError(
-            f"{first}: the target is {label!r} in all {n} rows"
+            f"{first_path}: the target is {label!r} in all {n_rows} rows"
             + ", as float64 rounds whole numbers from 2^53 on" * rounded
             + ", should have two values at least"
             + "; dataset.source.columns.target=NAME chooses another column"
-            * formats.FORMATS[name].table
+            * formats.FORMATS[format_name].table
         )
-    if len(texts) > max(MAX_CLASSES, n // 2) or len(texts) == n > _FEW_ROWS:
-        first = next(path for paths in parts.values() for path in paths)
+    if len(texts) > max(MAX_CLASSES, n_rows // 2) or len(texts) == n_rows > _DISTINCT_TEXT_ROWS:
+        first_path = next(path for paths in parts.values() for path in paths)
         raise DataError(
-            f"{first}: the target has {len(texts)} different texts in {n} rows, as "
+            f"{first_path}: the target has {len(texts)} different texts in {n_rows} rows, as "
             f"{formats.excerpt(min(texts))!r}, which are not classes; "
             "dataset.source.columns.target=NAME chooses another column, dataset.task=multiclass "
             "accepts them nevertheless"
@@ -214,13 +216,13 @@ def require_rows_for_folds(config: Mapping[str, Any]) -> None:
 
 
 def _targets(
-    name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]
+    format_name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]
 ) -> Iterator[np.ndarray]:
     """Yield the targets of all files in pieces: arrays of float64, or of texts."""
     paths = [path for files in parts.values() for path in files]
     # Features may be missing, as only targets are read; a test file may have further columns.
     source = {**source, "missing": "allowed", "missing_target": "drop", "some_files": True}
-    if name == "libsvm":
+    if format_name == "libsvm":
         from kbench.data.formats import libsvm
 
         for path in paths:
@@ -228,7 +230,7 @@ def _targets(
             for rows in libsvm.pieces(path, zero_based=None, **allowed):
                 yield rows.labels[~np.isnan(rows.labels)]
         return
-    if name == "csv":
+    if format_name == "csv":
         from kbench.data.formats.csv_text import tables
         from kbench.data.formats.table import Options
 
@@ -240,8 +242,8 @@ def _targets(
                 yield np.array(column.categories, dtype=object)[column.values]
         return
     with tempfile.TemporaryDirectory() as folder:
-        request = (name, parts, {**source, "format": name}, "multiclass", None)
-        read = guarded.read if formats.FORMATS[name].guarded else formats.read
+        request = (format_name, parts, {**source, "format": format_name}, "multiclass", None)
+        read = guarded.read if formats.FORMATS[format_name].guarded else formats.read
         rows_by_part = read(*request, Path(folder) / "arrays")
         for part in rows_by_part.values():
             labels = part.labels
@@ -253,7 +255,7 @@ def _as_labels(targets: set[float | str]) -> set[float | str]:
     """The labels among the targets; texts that are all numbers become numbers."""
     texts = {value for value in targets if isinstance(value, str)}
     labels = one_spelling(labels_of(texts))
-    values = {text: formats.number(text) for text in labels}
-    numbers = {value for value in values.values() if value is not None}
-    converted = numbers if None not in values.values() else labels
+    number_of = {text: formats.number(text) for text in labels}
+    numbers = {value for value in number_of.values() if value is not None}
+    converted = numbers if None not in number_of.values() else labels
     return {*converted, *(targets - texts)}

@@ -326,7 +326,7 @@ class Coding:
             yield f"the target {padded!r} is read as the number {number(padded):g}{also}"
         if len(merged := one_spelling(labels_of(targets))) < len(labels_of(targets)):
             yield f"different spellings of the targets {listed(sorted(merged))} are one class each"
-        if labels and (gaps := sorted(filter(str.isalpha, self._options.absent))):
+        if labels and (gaps := sorted(filter(str.isalpha, self._options.missing_target_texts))):
             yield (
                 f"the target {listed(map(repr, gaps))} stands for a missing one; a class, such as "
                 "Namibia, should have another name"

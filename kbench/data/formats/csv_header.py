@@ -105,17 +105,17 @@ def _names_are_positions(fields: list[str], sample: Sequence[list[str]]) -> bool
     )
     steps = np.diff(values, axis=1)
     if len(number_fields) >= 5 and steps[0, 0]:
-        equal: np.ndarray = np.abs(steps / steps[0, 0] - 1.0).max(axis=1) < 1e-6
-        return bool(equal[0] and not equal[1:].any())
-    new_texts = [
+        has_equal_steps: np.ndarray = np.abs(steps / steps[0, 0] - 1.0).max(axis=1) < 1e-6
+        return bool(has_equal_steps[0] and not has_equal_steps[1:].any())
+    is_new_text = [
         text not in below and min(Counter(below).values()) > 1 for text, below in texts if text
     ]
-    ordered: np.ndarray = np.abs(np.sign(steps).sum(axis=1)) == steps.shape[1]
+    is_monotonic: np.ndarray = np.abs(np.sign(steps).sum(axis=1)) == steps.shape[1]
     return (
         len(number_fields) >= 3
-        and any(new_texts)
-        and all(new_texts)
-        and ordered[0] > 2 * ordered[1:].mean()
+        and any(is_new_text)
+        and all(is_new_text)
+        and is_monotonic[0] > 2 * is_monotonic[1:].mean()
     )
 
 

@@ -87,7 +87,9 @@ class Options:
     texts: set[str] = field(default_factory=set)
     # Whether there are several files, of which only one has to have a column that is dropped.
     several: bool = False
-    absent: set[str] = field(default_factory=set)  # Texts that stood for a missing target
+    missing_target_texts: set[str] = field(
+        default_factory=set
+    )  # Texts that stood for a missing target
     # The currency and percent signs beside the numbers of each column, "" for none; for later rows
     # also the signs in the training files.
     marks: dict[str, set[str]] = field(default_factory=dict)
@@ -350,7 +352,9 @@ def checked_table(
         with_target = np.flatnonzero(~missing)
         if with_target.size < n:
             texts = target.categories or ()
-            options.absent |= {texts[k] for k in np.unique(target.values[missing]) if texts}
+            options.missing_target_texts |= {
+                texts[k] for k in np.unique(target.values[missing]) if texts
+            }
             arrays = {
                 name: column._replace(values=column.values[with_target])
                 for name, column in arrays.items()

@@ -10,8 +10,8 @@ import numpy as np
 from kbench.data.sources.content import read
 from kbench.errors import DataError
 
-_FORMAT = {
-    # name: (header lines, separator)
+_LAYOUTS = {
+    # Name of the set: (number of header lines, separator; None is white space)
     "digits": (0, ","),
     "iris": (1, ","),
     "wine": (1, ","),
@@ -33,10 +33,10 @@ def load(name: str, paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     X : ndarray of float64, shape (n, d)
     y : ndarray of float64, shape (n,)
     """
-    header, separator = _FORMAT[name]
+    n_header_lines, separator = _LAYOUTS[name]
     tables = []
     for path in paths:
-        lines = read(path).decode().splitlines()[header:]
+        lines = read(path).decode().splitlines()[n_header_lines:]
         try:
             tables.append(np.loadtxt(lines, delimiter=separator, ndmin=2))
         except ValueError as error:

@@ -22,8 +22,8 @@ from kbench.data.sources.piece_sizes import piece_sizes
 from kbench.errors import DataError, KbenchError, quoted
 from kbench.files import atomic_file
 
-_MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-_NO_TEXT = {
+_OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_BINARY_KINDS = {
     b"PAR1": "a Parquet file, which dataset.source.format=parquet reads",
     b"ARROW1": "an Arrow or Feather file; pandas.read_feather and to_parquet convert it",
     b"MATLAB 5.0": "a MATLAB file, which dataset.source.format=mat reads",
@@ -49,16 +49,16 @@ _NO_TEXT = {
 }
 """First bytes of a file without rows of text -> the kind of the file, and the remedy."""
 
-_PAGE = (
+_PAGE_REMEDY = (
     "an HTML or XML page; a server may have sent it instead of the data: delete the file and "
     "fetch it again"
 )
-_LINES = "`pandas.read_json(FILE, lines=True).to_csv(NEW, index=False)` makes a table"
-_MARKED_UP = {
+_JSON_REMEDY = "`pandas.read_json(FILE, lines=True).to_csv(NEW, index=False)` makes a table"
+_MARKUP_KINDS = {
     # Neither a header such as <TICKER>,<DATE> nor a first column of values like <0.5 matches.
-    re.compile(rb"\s*<[A-Za-z!?/](?![^<>\n]*>[,;\t|])"): _PAGE,
-    re.compile(rb"\s*\{.*\}\s*?\n\s*\{"): f"lines of JSON; {_LINES}",
-    re.compile(rb"\s*(\{\s*\"|\[\s*[\[{])"): f"JSON; {_LINES.replace(', lines=True', '')}",
+    re.compile(rb"\s*<[A-Za-z!?/](?![^<>\n]*>[,;\t|])"): _PAGE_REMEDY,
+    re.compile(rb"\s*\{.*\}\s*?\n\s*\{"): f"lines of JSON; {_JSON_REMEDY}",
+    re.compile(rb"\s*(\{\s*\"|\[\s*[\[{])"): f"JSON; {_JSON_REMEDY.replace(', lines=True', '')}",
 }
 """Pattern of the beginning of a text without rows -> the kind of the text, and the remedy."""
 
@@ -67,7 +67,7 @@ MAX_LINE_BYTES = 32 << 20
 memory that a damaged file costs, as 5 MB of gzip can hold 1 GB without a line end."""
 
 
-def chunks(path: Path) -> Iterator[bytes]:
+def decompressed_pieces(path: Path) -> Iterator[bytes]:
     """The decompressed bytes of a file, piece by piece.
 
     Raises
@@ -94,16 +94,16 @@ def chunks(path: Path) -> Iterator[bytes]:
 def _open(path: Path) -> IO[bytes]:
     """A stream of the decompressed bytes; raises DataError for a zip archive of several files."""
     with open(path, "rb") as raw:
-        head = raw.read(6)  # the length of the longest key of _MAGIC
-    for magic, opener in _MAGIC.items():
+        head = raw.read(6)  # the length of the longest key of _OPENERS
+    for magic, opener in _OPENERS.items():
         if head.startswith(magic):
             return opener(path, "rb")  # type: ignore[operator]
     if head.startswith(b"PK\x03\x04") and path.suffix != ".npz":  # an .npz is itself an archive
         archive = zipfile.ZipFile(path)
         # macOS adds such members to archives. They hold icons and attributes, no data.
-        added = ("__MACOSX/", ".DS_Store")
+        macos_names = ("__MACOSX/", ".DS_Store")
         members = [
-            m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(added))
+            m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(macos_names))
         ]
         matching = [m for m in members if Path(m.filename).name in (path.stem, path.name)]
         selection = members if len(members) == 1 else matching
@@ -120,19 +120,21 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def read(path: Path) -> bytearray:
-    """All decompressed bytes of a file; the same errors as `chunks`."""
+    """All decompressed bytes of a file; the same errors as `decompressed_pieces`."""
     content = bytearray()
-    for piece in chunks(path):
+    for piece in decompressed_pieces(path):
         content += piece
     return content
 
 
 def require_text(head: bytes, path: Path) -> None:
     """Refuse a file whose first bytes show that it holds no rows of text; name its kind."""
-    kind = next((kind for magic, kind in _NO_TEXT.items() if head.startswith(magic)), None)
+    kind = next((kind for magic, kind in _BINARY_KINDS.items() if head.startswith(magic)), None)
     if kind is None:
-        plain = head.removeprefix(b"\xef\xbb\xbf")
-        kind = next((kind for form, kind in _MARKED_UP.items() if form.match(plain)), None)
+        unmarked_head = head.removeprefix(b"\xef\xbb\xbf")
+        kind = next(
+            (kind for pattern, kind in _MARKUP_KINDS.items() if pattern.match(unmarked_head)), None
+        )
     if kind is None and head[257:262] == b"ustar":
         kind = "a tar archive; unpack it there"
     # Without a byte order mark, every second byte of ASCII text in UTF-16 is zero.
@@ -151,32 +153,32 @@ def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
 
     Yields
     ------
-    number : int
+    first_line : int
         Line number of the piece's first line, from 1.
     text : bytes
         Not empty.
     last : bool
         Whether the file ends with this piece.
     """
-    number, buffer = 1, bytearray()
-    for piece in chunks(path):
+    first_line, buffer = 1, bytearray()
+    for piece in decompressed_pieces(path):
         n_searched = len(buffer)
         buffer += piece
-        if number == 1 and not n_searched:
+        if first_line == 1 and not n_searched:
             require_text(piece, path)
         end = buffer.rfind(b"\n", n_searched) + 1
         if 0 < end < len(buffer):  # more bytes follow, so this piece is not the last one
             text = bytes(buffer[:end])
             del buffer[:end]
-            yield number, text, False
-            number += text.count(b"\n")
+            yield first_line, text, False
+            first_line += text.count(b"\n")
         if len(buffer) > MAX_LINE_BYTES + piece_sizes().text:
             raise DataError(
-                f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB, should be text "
-                "in shorter lines"
+                f"{path}:{first_line}: a line of more than {MAX_LINE_BYTES >> 20} MiB, should be "
+                "text in shorter lines"
             )
     if buffer:
-        yield number, bytes(buffer), True
+        yield first_line, bytes(buffer), True
 
 
 def content_sha256(path: Path, cache: Path) -> str:
@@ -186,7 +188,7 @@ def content_sha256(path: Path, cache: Path) -> str:
         return cached
     key, stamp = _stamp(path)
     digest = hashlib.sha256()
-    for piece in chunks(path):
+    for piece in decompressed_pieces(path):
         digest.update(piece)
     with suppress(KbenchError):  # if the cache cannot be written, a later call hashes again
         add_to_cache(cache, key, [*stamp, digest.hexdigest()])

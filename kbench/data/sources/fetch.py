@@ -1,9 +1,9 @@
 """Download of a raw file: progress, resume, checksum, atomic rename.
 
 A broken download is resumed by a Range request, also by a later command. The bytes so far are
-beside the target under a name with a leading dot, and are used only if the file on the server has
-not changed (If-Range with the file's date). If the config has no sha256, the checksum of the first
-download is stored in `datasets/_fetched.json`, and later downloads must have the same checksum.
+beside the destination under a name with a leading dot, and are used only if the file on the server
+has not changed (If-Range with the file's date). If the config has no sha256, the checksum of the
+first download is stored in `datasets/_fetched.json`, and later downloads must have the same one.
 """
 
 import email.utils
@@ -27,15 +27,15 @@ from kbench.data.sources.folders import FileStatus, Folders, in_catalogue, is_fi
 from kbench.data.sources.piece_sizes import piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError, one_line
 
-ATTEMPTS = 3  # guard: requests for one file before a broken connection is an error
+_MAX_REQUESTS = 3  # guard: requests for one file before a broken connection is an error
 TIMEOUT_S = 30.0  # guard: seconds without a byte after which a connection counts as broken
 
 
-class _Broken(Exception):
+class _BrokenConnection(Exception):
     """The connection ended before the file did; another request may resume it."""
 
 
-class _Refused(Exception):
+class _RefusedRequest(Exception):
     """The server answered with an error instead of the file."""
 
 
@@ -67,33 +67,33 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
             f"{file.url}: a file: address is copied only by kbench data prepare NAME "
             "allow_file_urls=true"
         )
-    target = folders.own / name
-    part = target.with_name(f".{target.name}.part")
+    destination = folders.own / name
+    partial = destination.with_name(f".{destination.name}.part")
     with writable(folders.own), exclusive(folders.own):
-        if target.is_file():  # another process fetched it while this one waited
-            return target
+        if destination.is_file():  # another process fetched it while this one waited
+            return destination
         try:
             if catalogued:
-                write_table(file.url, part, folders.own / "_scikit_learn")
+                write_table(file.url, partial, folders.own / "_scikit_learn")
             else:
-                _fetch_with_resume(file.url, part, progress)
-        except (_Broken, _Refused, HTTPException, OSError) as error:
+                _fetch_with_resume(file.url, partial, progress)
+        except (_BrokenConnection, _RefusedRequest, HTTPException, OSError) as error:
             if isinstance(error, OSError) and error.errno in (
                 errno.ENOSPC,
                 errno.EDQUOT,
                 errno.EFBIG,
             ):
-                part.unlink(missing_ok=True)
+                partial.unlink(missing_ok=True)
                 raise
             raise DataNotFoundError(missing_message(file, folders, why=_reason(error))) from None
         try:
             if not catalogued:  # the bytes of a table depend on the library that wrote it
-                _verify(part, file, folders)
+                _verify(partial, file, folders)
         except DataError:
-            part.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
             raise
-        os.replace(part, target)
-    return target
+        os.replace(partial, destination)
+    return destination
 
 
 def missing_message(file: FileStatus, folders: Folders, *, why: str = "") -> str:
@@ -107,76 +107,78 @@ def missing_message(file: FileStatus, folders: Folders, *, why: str = "") -> str
     )
 
 
-def _fetch_with_resume(url: str, part: Path, progress: bool | None) -> None:
-    """Fetch a file in up to ATTEMPTS requests."""
-    for attempt in range(ATTEMPTS):
+def _fetch_with_resume(url: str, partial: Path, progress: bool | None) -> None:
+    """Fetch a file in up to `_MAX_REQUESTS` requests."""
+    for request in range(_MAX_REQUESTS):
         try:
-            _fetch_once(url, part, progress)
+            _fetch_once(url, partial, progress)
             return
-        except (_Broken, HTTPException, TimeoutError, ConnectionError):
-            if attempt == ATTEMPTS - 1:
+        except (_BrokenConnection, HTTPException, TimeoutError, ConnectionError):
+            if request == _MAX_REQUESTS - 1:
                 raise
-            time.sleep(0.5 * attempt)  # seconds: the first retry is immediate; set by hand
+            time.sleep(0.5 * request)  # seconds: the first retry is immediate; set by hand
 
 
-def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
-    """Send one request; after a break `part` has the bytes so far and the date of the file."""
+def _fetch_once(url: str, partial: Path, progress: bool | None) -> None:
+    """Send one request; after a break `partial` has the bytes so far and the date of the file."""
     request = Request(url, headers={"User-Agent": "kbench", "Accept-Encoding": "identity"})
-    n_bytes = part.stat().st_size if part.exists() else 0
+    n_bytes = partial.stat().st_size if partial.exists() else 0
     if n_bytes:
         request.add_header("Range", f"bytes={n_bytes}-")
-        date = email.utils.formatdate(part.stat().st_mtime, usegmt=True)
+        date = email.utils.formatdate(partial.stat().st_mtime, usegmt=True)
         request.add_header("If-Range", date)
     try:
         response = urlopen(request, timeout=TIMEOUT_S)
     except HTTPError as error:
         error.close()
         if error.code != 416:
-            raise _Refused(f"HTTP {error.code} {error.reason}") from None
-        part.unlink()  # the part is longer than the file on the server
-        raise _Broken("the file has changed") from None
+            raise _RefusedRequest(f"HTTP {error.code} {error.reason}") from None
+        partial.unlink()  # it is longer than the file on the server
+        raise _BrokenConnection("the file has changed") from None
     with response:
         if response.status != 206:
             n_bytes = 0
         modified = email.utils.parsedate_tz(response.headers.get("Last-Modified", ""))
         try:
-            with open(part, "ab" if n_bytes else "wb") as output:
-                _copy(response, output, n_bytes, part.name[1:-5], progress)
+            with open(partial, "ab" if n_bytes else "wb") as output:
+                _copy(response, output, n_bytes, partial.name[1:-5], progress)
         finally:
             # A later request identifies the file by its date. Without a date from the server,
-            # `part` has the present date, for which the server sends the whole file.
-            if modified is not None and part.exists():
-                stamp = email.utils.mktime_tz(modified)
-                os.utime(part, (stamp, stamp))
+            # `partial` has the present date, for which the server sends the whole file.
+            if modified is not None and partial.exists():
+                timestamp = email.utils.mktime_tz(modified)
+                os.utime(partial, (timestamp, timestamp))
 
 
-def _copy(response: HTTPResponse, out: Any, size: int, name: str, progress: bool | None) -> None:
-    """Write the body of a response to `out`, after the `size` bytes of the file that it has."""
+def _copy(
+    response: HTTPResponse, output: Any, n_bytes: int, name: str, progress: bool | None
+) -> None:
+    """Append the body of a response to `output`, which has `n_bytes` of the file."""
     from tqdm import tqdm
 
-    length = response.headers.get("Content-Length")
-    total = size + int(length) if length is not None else None
-    bar = tqdm(
-        total=total,
-        initial=size,
+    content_length = response.headers.get("Content-Length")
+    n_total = n_bytes + int(content_length) if content_length is not None else None
+    progress_bar = tqdm(
+        total=n_total,
+        initial=n_bytes,
         desc=name,
         unit="B",
         unit_scale=True,
         disable=None if progress is None else not progress,
     )
-    with bar:
+    with progress_bar:
         while piece := response.read(piece_sizes().text):
-            out.write(piece)
-            size += len(piece)
-            bar.update(len(piece))
-    if total is not None and size < total:
-        raise _Broken(f"the connection ended after {size} of {total} bytes")
+            output.write(piece)
+            n_bytes += len(piece)
+            progress_bar.update(len(piece))
+    if n_total is not None and n_bytes < n_total:
+        raise _BrokenConnection(f"the connection ended after {n_bytes} of {n_total} bytes")
 
 
-def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
+def _verify(partial: Path, file: FileStatus, folders: Folders) -> None:
     """Raise DataError for an empty file, a page or a wrong checksum; store a first checksum."""
     digest = hashlib.sha256()
-    with open(part, "rb") as content:
+    with open(partial, "rb") as content:
         head = content.read(512)  # bytes that show whether the file is a page; set by hand
         content.seek(0)
         while piece := content.read(piece_sizes().text):
@@ -185,19 +187,19 @@ def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
         raise DataError(f"{file.url}: sent an HTML or XML page, should be the file {file.name}")
     if not head:
         raise DataError(f"{file.url}: sent an empty file, should be {file.name}")
-    actual = digest.hexdigest()
+    checksum = digest.hexdigest()
     checksums = folders.own / "_fetched.json"
     if file.sha256 is not None:
-        if actual != file.sha256:
-            raise DataError(f"{file.url}: sha256 is {actual}, should be {file.sha256}")
+        if checksum != file.sha256:
+            raise DataError(f"{file.url}: sha256 is {checksum}, should be {file.sha256}")
         return
-    first = read_json(checksums).get(str(file.url))
-    if first is None:
-        add_to_cache(checksums, str(file.url), actual)
-    elif first != actual:
+    first_checksum = read_json(checksums).get(str(file.url))
+    if first_checksum is None:
+        add_to_cache(checksums, str(file.url), checksum)
+    elif first_checksum != checksum:
         raise DataError(
-            f"{file.url}: sha256 is {actual}, the first download had {first}; if the new file is "
-            f"right, remove its line from {checksums}"
+            f"{file.url}: sha256 is {checksum}, the first download had {first_checksum}; if the "
+            f"new file is right, remove its line from {checksums}"
         )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from kbench.data.sources.rows import CsrArrays, SparseRows
 from kbench.files import mapped_numbers
 
-_TYPES = {
+_DTYPES = {
     "data": np.float64,
     "indices": np.int32,
     "indptr": np.int64,
@@ -42,9 +42,9 @@ def spill(
     O(entries) time. Memory: a piece and 8 bytes per row; disk: 12 bytes per entry, 24 per row.
     """
     folder.mkdir()
-    width, ends = 1, {}
+    width, ranges = 1, {}
     with ExitStack() as stack:
-        files = {n: stack.enter_context(open(folder / n, "wb")) for n in _TYPES}
+        files = {key: stack.enter_context(open(folder / key, "wb")) for key in _DTYPES}
         files["indptr"].write(np.zeros(1, dtype=np.int64).data)
         n = nnz = 0
         has_groups = False
@@ -53,26 +53,26 @@ def spill(
             for X, y, groups in pieces:
                 X.eliminate_zeros()
                 width = max(width, X.shape[1])
-                ends_of_rows = X.indptr[1:].astype(np.int64) + nnz
+                row_ends = X.indptr[1:].astype(np.int64) + nnz
                 without_group = groups < 0
                 has_groups |= not without_group.all()
                 groups = np.where(without_group, -1 - np.arange(n, n + y.size), groups)
-                values = {
+                arrays_of_piece = {
                     "data": X.data,
                     "indices": X.indices,
-                    "indptr": ends_of_rows,
+                    "indptr": row_ends,
                     "y": y,
                     "groups": groups,
                 }
-                for key, array in values.items():
-                    files[key].write(np.ascontiguousarray(array, dtype=_TYPES[key]).data)
+                for key, array in arrays_of_piece.items():
+                    files[key].write(np.ascontiguousarray(array, dtype=_DTYPES[key]).data)
                 n, nnz = n + y.size, nnz + X.nnz
-            ends[name] = (begin, n)
-    mapped = {n: mapped_numbers(folder / n, dtype) for n, dtype in _TYPES.items()}
-    first, d = columns(width)
-    arrays = CsrArrays(mapped["data"], mapped["indices"], mapped["indptr"], d, first)
+            ranges[name] = (begin, n)
+    mapped = {key: mapped_numbers(folder / key, dtype) for key, dtype in _DTYPES.items()}
+    first_column, d = columns(width)
+    arrays = CsrArrays(mapped["data"], mapped["indices"], mapped["indptr"], d, first_column)
     groups_of_rows = mapped["groups"] if has_groups else None
     return {
         name: SparseRows(arrays, mapped["y"], np.arange(begin, end), groups_of_rows)
-        for name, (begin, end) in ends.items()
+        for name, (begin, end) in ranges.items()
     }
