@@ -103,23 +103,23 @@ class BlockDiagonalKernel(KernelApproximation):
 
     def scaled(self, scale: np.ndarray) -> "BlockDiagonalKernel":
         """S G S for S = diag(scale); O(sum n_s^2)."""
-        other = copy.copy(self)
-        other.blocks = [
+        scaled_copy = copy.copy(self)
+        scaled_copy.blocks = [
             block * np.outer(scale[rows], scale[rows]).astype(block.dtype)
             for block, rows in zip(self.blocks, self.groups, strict=True)
         ]
-        return other
+        return scaled_copy
 
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y, a Cholesky factorisation for each block. O(sum n_s^3 / 3)."""
         out = np.empty(Y.shape)
         for block, rows in zip(self.blocks, self.groups, strict=True):
-            out[rows] = scipy.linalg.cho_solve(_factor(block, alpha), Y[rows])
+            out[rows] = scipy.linalg.cho_solve(_cholesky(block, alpha), Y[rows])
         return out
 
     def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
         """(G + alpha I)^-1 by stored Cholesky factors, which take sum n_s^2 numbers of float64."""
-        factors = [_factor(block, alpha) for block in self.blocks]
+        factors = [_cholesky(block, alpha) for block in self.blocks]
 
         def apply(R: np.ndarray) -> np.ndarray:
             out = np.empty(R.shape)
@@ -130,7 +130,7 @@ class BlockDiagonalKernel(KernelApproximation):
         return apply
 
 
-def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
+def _cholesky(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
     """Cholesky factor of a block plus alpha I, float64."""
     shifted = block.astype(np.float64)
     shifted[np.diag_indices_from(shifted)] += alpha
@@ -209,7 +209,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
         # Blocks of equal size take the least memory. If they exceed the limit, stop here.
         self._check_memory(np.full(n_clusters, n / n_clusters))
         with trace.phase("cluster"):
-            centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, n_clusters, rng)
+            centres, self.labels_ = self._cluster_rows(KernelMatrix(kernel, X), X, n_clusters, rng)
             groups = [rows for _, rows in group_rows(self.labels_)]
         self._check_memory(np.array([len(rows) for rows in groups]))
         with trace.phase("blocks"):
@@ -234,13 +234,13 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
                 f"memory_mb={self.memory_mb:g}; use more clusters"
             )
 
-    def _divide(
+    def _cluster_rows(
         self, kernel: KernelMatrix, X: Any, c: int, rng: np.random.RandomState
     ) -> tuple[Centroids | KernelCentres, np.ndarray]:
         """Centres, and the cluster of each row."""
         n = X.shape[0]
-        size = self.n_samples or (2000 if self.partition == "spectral" else 20000)
-        sample = rng.choice(n, min(n, max(size, c)), replace=False)
+        max_samples = self.n_samples or (2000 if self.partition == "spectral" else 20000)
+        sample = rng.choice(n, min(n, max(max_samples, c)), replace=False)
         if self.partition == "kmeans":
             return sampled_kmeans(X, c, sample, max_iter=self.kmeans_iter)
         if self.partition == "random":

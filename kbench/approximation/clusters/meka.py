@@ -58,9 +58,9 @@ from kbench.validated import (
     validate_data,
 )
 
-# Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
-# Set by hand.
-_LANDMARK_ITER = 5
+# Iterations of the k-means that chooses landmarks within a cluster: more take time, and landmarks
+# need not be exact means. Set by hand.
+_LANDMARK_ITERATIONS = 5
 
 
 @dataclass(eq=False, repr=False)
@@ -237,19 +237,21 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
             pairs = self._linked_pairs(kernel, centroids, params)
             params.rank = self._rank([len(rows) for rows in groups], pairs)
         with trace.phase("bases"):
-            local, basis_entries = self._local_bases(X, kernel, groups, params, rng)
+            local_bases, basis_entries = self._local_bases(X, kernel, groups, params, rng)
             bases: list[np.ndarray] = Parallel(n_jobs=self.n_jobs)(
                 delayed(basis_rows)(basis, X[rows], self.dtype)
-                for basis, rows in zip(local, groups, strict=True)
+                for basis, rows in zip(local_bases, groups, strict=True)
             )
         with trace.phase("links"):
-            blocks, link_entries = self._links(X, kernel, groups, local, bases, pairs, params, rng)
+            blocks, link_entries = self._links(
+                X, kernel, groups, local_bases, bases, pairs, params, rng
+            )
             link = self._assemble(blocks, [basis.shape[1] for basis in bases])
         self.ranks_ = np.array([basis.shape[1] for basis in bases])
         self.n_clusters_ = len(groups)
-        sizes = [(len(b.landmarks), len(rows)) for b, rows in zip(local, groups, strict=True)]
+        sizes = [(len(b.landmarks), len(rows)) for b, rows in zip(local_bases, groups, strict=True)]
         self.kernel_entries_ = basis_entries + link_entries + sum(m * n_s for m, n_s in sizes)
-        basis = MEKABasis(centroids, local, link)
+        basis = MEKABasis(centroids, local_bases, link)
         self.matrix_ = MEKAKernel(basis, groups, bases, self.kernel_entries_)
         self.timings_ = dict(trace.timings)
         return self
@@ -259,7 +261,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         return self.matrix_
 
     def row_basis(self) -> MEKABasis:
-        """Computes the rows of W of any points."""
+        """The `RowBasis` that computes the rows of W of any points."""
         return self.matrix_.basis
 
     def _settings(self) -> SimpleNamespace:
@@ -295,10 +297,12 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         directions.
         """
         from_all_rows = params.basis_sampling == "partition_rows"
-        points = [self._choose(X if from_all_rows else X[rows], params, rng) for rows in groups]
-        landmarks = [KernelMatrix(kernel, chosen, np.float64) for chosen in points]
+        landmark_points = [
+            self._choose_landmarks(X if from_all_rows else X[rows], params, rng) for rows in groups
+        ]
+        landmarks = [KernelMatrix(kernel, points, np.float64) for points in landmark_points]
         grams = [matrix.block(np.arange(len(matrix))) for matrix in landmarks]
-        entries = sum(matrix.n_entries for matrix in landmarks)
+        kernel_entries = sum(matrix.n_entries for matrix in landmarks)
         ranks = self._ranks(grams, [len(rows) for rows in groups], params)
         bases = []
         for s, (matrix, gram, rank) in enumerate(zip(landmarks, grams, ranks, strict=True)):
@@ -307,30 +311,30 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
                 rows = rng.choice(rows, min(len(rows), params.n_samples), replace=False)
                 columns = kernel_columns(matrix, X[rows])
                 _, directions = leading_directions(gram, columns, rank, "exact", rng)
-                entries += len(rows) * len(matrix)
+                kernel_entries += len(rows) * len(matrix)
             else:
                 eigenvalues, vectors = leading_eigenpairs(gram, rank, "exact", rng)
                 directions = vectors / np.sqrt(eigenvalues)
-            bases.append(LocalBasis(points[s], matrix, directions))
-        return bases, entries
+            bases.append(LocalBasis(landmark_points[s], matrix, directions))
+        return bases, kernel_entries
 
-    def _choose(self, X: Any, params: SimpleNamespace, rng: np.random.RandomState) -> Any:
+    def _choose_landmarks(self, X: Any, params: SimpleNamespace, rng: np.random.RandomState) -> Any:
         """Landmarks of one cluster: some of the rows X, or centroids of them."""
         n = X.shape[0]
-        m = self.n_landmarks
-        if m is None:
-            kmeans = params.landmarks == "kmeans"
-            m = params.rank if kmeans else 2 * params.rank
+        max_landmarks = self.n_landmarks
+        if max_landmarks is None:
+            by_kmeans = params.landmarks == "kmeans"
+            max_landmarks = params.rank if by_kmeans else 2 * params.rank
             uneven = params.rank_strategy in ("size", "eigenvalues")
-            if uneven or (params.basis_sampling == "partition_rows" and kmeans):
-                m *= 2
-        size = min(m, n)
+            if uneven or (params.basis_sampling == "partition_rows" and by_kmeans):
+                max_landmarks *= 2
+        n_landmarks = min(max_landmarks, n)
         if params.landmarks == "uniform":
-            return X[rng.choice(n, size, replace=False)]
-        if size == n:
+            return X[rng.choice(n, n_landmarks, replace=False)]
+        if n_landmarks == n:
             return X
-        sample = rng.choice(n, min(n, max(size, params.n_samples)), replace=False)
-        return kmeans_centroids(X, size, sample, max_iter=_LANDMARK_ITER).means
+        sample = rng.choice(n, min(n, max(n_landmarks, params.n_samples)), replace=False)
+        return kmeans_centroids(X, n_landmarks, sample, max_iter=_LANDMARK_ITERATIONS).means
 
     def _rank(self, sizes: list[int], pairs: list[tuple[int, int]]) -> int:
         """The rank k for clusters of these sizes whose `pairs` are linked."""
@@ -352,12 +356,12 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         if params.rank_strategy == "same":
             return [params.rank] * c
         if params.rank_strategy != "eigenvalues":
-            total = params.rank * (c if params.rank_strategy == "size" else 1)
-            return [-(-total * size // n) for size in sizes]
+            n_columns = params.rank * (c if params.rank_strategy == "size" else 1)
+            return [-(-n_columns * size // n) for size in sizes]
         eigenvalues = [scipy.linalg.eigvalsh(gram) for gram in grams]
-        cluster = np.repeat(np.arange(c), [len(v) for v in eigenvalues])
+        cluster_of_eigenvalue = np.repeat(np.arange(c), [len(v) for v in eigenvalues])
         largest = np.argsort(-np.concatenate(eigenvalues), kind="stable")[: params.rank * c]
-        return [max(1, count) for count in np.bincount(cluster[largest], minlength=c)]
+        return [max(1, count) for count in np.bincount(cluster_of_eigenvalue[largest], minlength=c)]
 
     def _links(
         self,
@@ -374,24 +378,30 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         if params.link == "galerkin":
             # One matrix of all landmarks, so that the kernel preprocesses each point once.
             points = _stack([basis.points for basis in local_bases])
-            left = [basis.projection for basis in local_bases]
+            factors = [basis.projection for basis in local_bases]
         else:
             samples = [
-                rng.choice(len(g), min(len(g), int((1 + params.rho) * params.rank)), replace=False)
-                for g in groups
+                rng.choice(
+                    len(rows), min(len(rows), int((1 + params.rho) * params.rank)), replace=False
+                )
+                for rows in groups
             ]
-            points = X[np.concatenate([g[v] for g, v in zip(groups, samples, strict=True)])]
-            left = [
-                scipy.linalg.pinv(basis[v].astype(np.float64), rtol=params.pinv_cut).T
-                for basis, v in zip(bases, samples, strict=True)
+            points = X[
+                np.concatenate(
+                    [rows[sampled] for rows, sampled in zip(groups, samples, strict=True)]
+                )
+            ]
+            factors = [
+                scipy.linalg.pinv(basis[sampled].astype(np.float64), rtol=params.pinv_cut).T
+                for basis, sampled in zip(bases, samples, strict=True)
             ]
         matrix = KernelMatrix(kernel, points, np.float64)
-        offsets = np.cumsum([0] + [len(factor) for factor in left])
+        offsets = np.cumsum([0] + [len(factor) for factor in factors])
         positions = [np.arange(a, b) for a, b in pairwise(offsets)]
         blocks = {}
         for s, t in pairs:
             gram = matrix.block(positions[s], matrix.points(positions[t]))
-            blocks[s, t] = matmul(matmul(left[s].T, gram), left[t])
+            blocks[s, t] = matmul(matmul(factors[s].T, gram), factors[t])
         return blocks, matrix.n_entries
 
     @staticmethod

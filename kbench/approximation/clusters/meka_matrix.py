@@ -15,7 +15,7 @@ from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 
 # Rows per block of kernel values between rows and landmarks: memory against the overhead of a
 # call. Set by hand.
-_BATCH = 8192
+_BATCH_ROWS = 8192
 
 
 class LocalBasis(NamedTuple):
@@ -28,13 +28,15 @@ class LocalBasis(NamedTuple):
     def fill(self, X: Any, out: np.ndarray) -> None:
         """Write rows of W for X : (u, d) into out : (u, k_s)."""
         matrix = self.landmarks.astype(out.dtype)
-        columns = matrix.points(slice(None))
+        landmark_points = matrix.points(slice(None))
         projection = self.projection.astype(out.dtype)
-        values = np.empty((min(_BATCH, len(out)), len(projection)), out.dtype)
-        for start in range(0, len(out), _BATCH):
-            rows = slice(start, start + _BATCH)
+        values = np.empty((min(_BATCH_ROWS, len(out)), len(projection)), out.dtype)
+        for start in range(0, len(out), _BATCH_ROWS):
+            rows = slice(start, start + _BATCH_ROWS)
             batch = values[: len(out[rows])]
-            matrix.kernel.evaluate(matrix.kernel.prepare(X[rows], out.dtype), columns, batch)
+            matrix.kernel.evaluate(
+                matrix.kernel.prepare(X[rows], out.dtype), landmark_points, batch
+            )
             matmul(batch, projection, out=out[rows])
 
 

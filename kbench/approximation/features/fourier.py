@@ -92,20 +92,24 @@ class FourierFeatures(FeatureMap):
         row if its angles would exceed `_MAX_ANGLE`, else None.
         """
         self.kernel_ = make_kernel(self.kernel, X, gamma=self.gamma)
-        cos_sin = self.form == "cos_sin"
-        self.n_frequencies_ = (self.n_components + 1) // 2 if cos_sin else self.n_components
-        self.n_features_out_ = 2 * self.n_frequencies_ if cos_sin else self.n_frequencies_
+        has_sines = self.form == "cos_sin"
+        self.n_frequencies_ = (self.n_components + 1) // 2 if has_sines else self.n_components
+        self.n_features_out_ = 2 * self.n_frequencies_ if has_sines else self.n_frequencies_
         gamma: float = self.kernel_.gamma  # type: ignore[attr-defined]
         # Size of the frequencies at this gamma, in radians per unit of a feature. If float32 cannot
         # hold it, rows are multiplied by the nearest power of two, and frequencies divided by it.
-        frequency = self._spectrum.unit(gamma)
+        typical_frequency = self._spectrum.unit(gamma)
         low, high = _FREQUENCY_RANGE
-        self._unit = 1.0 if low <= frequency <= high else float(2.0 ** np.rint(np.log2(frequency)))
+        self._unit = (
+            1.0
+            if low <= typical_frequency <= high
+            else float(2.0 ** np.rint(np.log2(typical_frequency)))
+        )
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         origin = mean if sp.issparse(X) else origin_of(X, mean)
-        self._centre = origin if np.abs(origin).max() * frequency > _MAX_ANGLE else None
+        self._centre = origin if np.abs(origin).max() * typical_frequency > _MAX_ANGLE else None
         self._draw(X, gamma, rng)
-        n_phases = 0 if cos_sin else self.n_frequencies_
+        n_phases = 0 if has_sines else self.n_frequencies_
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, n_phases)
 
     @property
@@ -148,26 +152,29 @@ class FourierFeatures(FeatureMap):
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
         d = check_whole(self, "n_features_in_", 1, MAX_FEATURES)
-        n = check_whole(self, "n_frequencies_", 1, MAX_FEATURES)
-        phases = check_arrays(self, phases_="f8 n")["n"]
-        require(phases in (0, n), f"there are {phases} phases for {n} frequencies")
-        outputs = n if phases else 2 * n
-        check_whole(self, "n_features_out_", outputs, outputs)
+        n_frequencies = check_whole(self, "n_frequencies_", 1, MAX_FEATURES)
+        n_phases = check_arrays(self, phases_="f8 n")["n"]
+        require(
+            n_phases in (0, n_frequencies),
+            f"there are {n_phases} phases for {n_frequencies} frequencies",
+        )
+        n_outputs = n_frequencies if n_phases else 2 * n_frequencies
+        check_whole(self, "n_features_out_", n_outputs, n_outputs)
         check_arrays(self, _centre=f"?f8 {d}")
         require(check_number(self, "_unit") > 0.0, "_unit should be positive")
 
 
 def require_isotropic(kernel: str) -> None:
     """Raise a ValueError if the kernel's spectrum has no orthogonal frequencies."""
-    isotropic = [
+    isotropic_kernels = [
         name
         for name in kernel_names("spectrum")
         if isinstance(KERNELS[name].spectrum, IsotropicSpectrum)
     ]
-    if kernel not in isotropic:
+    if kernel not in isotropic_kernels:
         raise ValueError(
             f"sampling='orthogonal' is for kernels with an isotropic spectrum "
-            f"({', '.join(isotropic)}), found {kernel!r}; use 'quasi'"
+            f"({', '.join(isotropic_kernels)}), found {kernel!r}; use 'quasi'"
         )
 
 

@@ -33,7 +33,7 @@ from kbench.kernels import KernelMatrix
 
 # Number of kernel columns evaluated per block: more take more memory (16 MiB of float32 for 1,000
 # rows), fewer make the matrix products slower. Set by hand.
-_CHUNK = 4096
+_BLOCK_COLUMNS = 4096
 # Number of rows of a node on which the norms of its near columns are estimated: more rows choose
 # better columns and cost more kernel values. Set by hand.
 _SCORE_ROWS = 16
@@ -42,7 +42,7 @@ _SCORE_ROWS = 16
 _MIN_REDUCTION = 1.25
 # The Gram matrix is float32 if rel_tol is at least this. Pivots below sqrt(4 eps) = 0.0007 are
 # rounding errors in float32. Set by hand.
-_SINGLE_TOL = 0.03
+_MIN_FLOAT32_TOL = 0.03
 # The sketch is first summed into a quarter of its columns. The basis of these columns is accepted
 # if its rank is at most a sixth of their number; otherwise the full sketch gives the basis. Fewer
 # columns save time, and raise the error by less than half (tests/approximation/hss/test_hss.py).
@@ -55,7 +55,7 @@ _OVERSAMPLING = 10
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Tolerances of the basis of a node, and the columns from which it is computed."""
+    """Tolerances of a node's basis, and the numbers of columns from which it is computed."""
 
     # Smallest accepted pivot of a node; both are divided by its level.
     rel_tol: float
@@ -157,9 +157,9 @@ def compress(
             node.basis = basis_of(columns, weights)
             max_rank = min(len(rows), tolerances.max_rank, n_outside)
             if len(columns) < min(max_rank, node.basis.rank + _OVERSAMPLING + 1):
-                more = _far_columns(n, start, stop, columns, max_rank, rng, scratch)
-                columns = np.concatenate([columns, more])
-                weights = np.concatenate([weights, np.ones(len(more), kernel.dtype)])
+                extra_columns = _far_columns(n, start, stop, columns, max_rank, rng, scratch)
+                columns = np.concatenate([columns, extra_columns])
+                weights = np.concatenate([weights, np.ones(len(extra_columns), kernel.dtype)])
                 node.basis = basis_of(columns, weights)
             node.skeleton = rows[node.basis.kept]
         elif i < len(tree) - 1:
@@ -197,8 +197,8 @@ def _largest_columns(
         return columns
     sample = rows if len(rows) <= _SCORE_ROWS else rng.choice(rows, _SCORE_ROWS, replace=False)
     values = kernel.block(sample, kernel.points(columns))
-    score = np.einsum("ij,ij->j", values, values)
-    return columns[np.argpartition(-score, limit)[:limit]]
+    squared_norms = np.einsum("ij,ij->j", values, values)
+    return columns[np.argpartition(-squared_norms, limit)[:limit]]
 
 
 def _far_columns(
@@ -237,8 +237,10 @@ def _basis(
     expected_rank : decides whether the narrow sketch is tried first
     """
     rel_tol, abs_tol = tolerances.rel_tol / level, tolerances.abs_tol / level
-    single = kernel.dtype == np.float32 and rel_tol >= _SINGLE_TOL and not tolerances.trace_tol
-    dtype = np.dtype(np.float32 if single else np.float64)
+    uses_float32 = (
+        kernel.dtype == np.float32 and rel_tol >= _MIN_FLOAT32_TOL and not tolerances.trace_tol
+    )
+    dtype = np.dtype(np.float32 if uses_float32 else np.float64)
     interpolate_gram = partial(
         interpolate,
         rel_tol=rel_tol,
@@ -246,24 +248,24 @@ def _basis(
         trace_tol=tolerances.trace_tol,
         max_rank=tolerances.max_rank,
     )
-    width = tolerances.sketch
-    if width is None or len(columns) <= _MIN_REDUCTION * width:
+    sketch_width = tolerances.sketch
+    if sketch_width is None or len(columns) <= _MIN_REDUCTION * sketch_width:
         gram = np.zeros((len(rows), len(rows)), dtype)
-        for start in range(0, len(columns), _CHUNK):
-            batch = slice(start, start + _CHUNK)
+        for start in range(0, len(columns), _BLOCK_COLUMNS):
+            batch = slice(start, start + _BLOCK_COLUMNS)
             values = kernel.block(rows, kernel.points(columns[batch]))
             if weights[batch].min() != 1.0 or weights[batch].max() != 1.0:
                 values *= weights[batch]
             gram += _gram(values, dtype)
         basis = interpolate_gram(gram)
     else:
-        sketch = np.zeros((len(rows), width), kernel.dtype)
+        sketch = np.zeros((len(rows), sketch_width), kernel.dtype)
         signed_weights = weights * rng.choice(np.array([-1, 1], kernel.dtype), len(columns))
-        for start in range(0, len(columns), width):
-            batch = slice(start, start + width)
+        for start in range(0, len(columns), sketch_width):
+            batch = slice(start, start + sketch_width)
             values = kernel.block(rows, kernel.points(columns[batch]))
             _add_scaled(values, signed_weights[batch], sketch)
-        narrow = -(-width // _FOLDS)
+        narrow = -(-sketch_width // _FOLDS)
         use_narrow = expected_rank * _COLUMNS_PER_RANK <= narrow
         basis = interpolate_gram(_gram(_fold(sketch, narrow) if use_narrow else sketch, dtype))
         if use_narrow and basis.rank * _COLUMNS_PER_RANK > narrow:
@@ -272,8 +274,8 @@ def _basis(
 
 
 def _gram(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    exact = values.astype(dtype, copy=False)
-    return matmul(exact, exact.T)
+    converted = values.astype(dtype, copy=False)
+    return matmul(converted, converted.T)
 
 
 def _fold(sketch: np.ndarray, width: int) -> np.ndarray:
@@ -299,7 +301,7 @@ class _Scratch:
     def __init__(self, n: int) -> None:
         self._mark = np.zeros(n, np.int64)
         self._stamp = 0
-        self._out = np.empty(n, np.int32)
+        self._buffer = np.empty(n, np.int32)
 
     def outside(
         self, positions: np.ndarray, start: int, stop: int, without: np.ndarray | None = None
@@ -308,17 +310,17 @@ class _Scratch:
         self._stamp += 1
         if without is not None:
             self._mark[without] = self._stamp
-        count = _distinct(positions, start, stop, self._mark, self._stamp, self._out)
-        return self._out[:count].copy()
+        n_distinct = _distinct(positions, start, stop, self._mark, self._stamp, self._buffer)
+        return self._buffer[:n_distinct].copy()
 
 
 @njit(cache=True, nogil=True)
 def _distinct(positions, start, stop, mark, stamp, out):
     """Write the distinct positions outside start .. stop - 1 to `out`; returns their number."""
-    count = 0
+    n_distinct = 0
     for position in positions:
         if (position < start or position >= stop) and mark[position] != stamp:
             mark[position] = stamp
-            out[count] = position
-            count += 1
-    return count
+            out[n_distinct] = position
+            n_distinct += 1
+    return n_distinct

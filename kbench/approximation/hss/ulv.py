@@ -121,6 +121,7 @@ class ULVFactor:
             coef = np.asfortranarray(basis.coef, self.dtype)
             product = np.asfortranarray(matmul(coef, schur))
             half = np.asfortranarray(coupling - self.dtype.type(0.5) * product)
+            # X = D_rr - half E' - E half'
             inner = _ROUTINES[self.dtype].syr2k(
                 -1.0, half, coef, beta=1.0, c=inner, lower=1, overwrite_c=1
             )

@@ -29,7 +29,7 @@ from kbench.validated import choice, integer, usual
 # Maximum numbers of Gaussian landmarks and of features for the float32 code of fast prediction,
 # which takes sixteen landmarks at a time, and the largest rounding error for which it is used, as a
 # fraction of the largest value at the landmarks. Set by hand.
-_MAX_LANDMARKS, _MAX_COLUMNS, _ROUNDING = 512, 1024, 1e-3
+_MAX_LANDMARKS, _MAX_COLUMNS, _MAX_ROUNDING = 512, 1024, 1e-3
 
 
 @dataclass(eq=False, repr=False)
@@ -88,7 +88,9 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         self.kernel_ = self._make_kernel(X)
-        self.components_ = self._choose(X, min(self._n_landmarks_for(X.shape[0]), X.shape[0]), rng)
+        self.components_ = self._choose_landmarks(
+            X, min(self._n_landmarks_for(X.shape[0]), X.shape[0]), rng
+        )
         self.landmarks_ = KernelMatrix(self.kernel_, self.components_, np.float64)
         self.n_features_out_ = len(self.landmarks_)
 
@@ -96,16 +98,16 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
         """Number of landmarks for n rows."""
         return clipped("n_components", self.n_components, n)
 
-    def _choose(self, X: Any, size: int, rng: np.random.RandomState) -> Any:
-        """`size` landmarks : (size, d)."""
+    def _choose_landmarks(self, X: Any, n_landmarks: int, rng: np.random.RandomState) -> Any:
+        """The landmarks : (n_landmarks, d)."""
         n = X.shape[0]
-        if self.landmarks == "uniform" or size == n:
-            return X[rng.choice(n, size, replace=False)]
-        sample = rng.choice(n, min(n, max(size, self.n_samples)), replace=False)
+        if self.landmarks == "uniform" or n_landmarks == n:
+            return X[rng.choice(n, n_landmarks, replace=False)]
+        sample = rng.choice(n, min(n, max(n_landmarks, self.n_samples)), replace=False)
         if self.landmarks == "rpcholesky":
             matrix = KernelMatrix(self.kernel_, X[sample])
-            return X[sample[randomly_pivoted_landmarks(matrix, size, rng)]]
-        return kmeans_centroids(X, size, sample, max_iter=self.kmeans_iter).means
+            return X[sample[randomly_pivoted_landmarks(matrix, n_landmarks, rng)]]
+        return kmeans_centroids(X, n_landmarks, sample, max_iter=self.kmeans_iter).means
 
     def flops(self, n_features: int) -> float:
         kernel_flops = len(self.landmarks_) * (1.0 + TRANSCENDENTAL / n_features)
@@ -164,7 +166,7 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
 
 
 def _single_leaf(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmarks | None:
-    """The expansion in landmarks, coef : (l, m), as one leaf of landmarks; None if unfit."""
+    """The expansion, coef : (l, m), as one leaf of landmarks; None if a limit is exceeded."""
     function, X = kernel.kernel, kernel.X
     if not isinstance(function, RBF) or not isinstance(X, np.ndarray):
         return None
@@ -172,7 +174,7 @@ def _single_leaf(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmarks | Non
         return None
     values = KernelMatrix(function, X, np.float64).product(np.arange(len(X)), coef)
     error = np.finfo(np.float32).eps * np.abs(coef).sum(axis=0)
-    if np.any(error > _ROUNDING * np.abs(values).max(axis=0)):
+    if np.any(error > _MAX_ROUNDING * np.abs(values).max(axis=0)):
         return None
     offset = float32_offset(X)
     landmarks = X if offset is None else X - offset

@@ -29,7 +29,7 @@ from kbench.kernels import KernelMatrix
 from kbench.validated import POSITIVE, choice, integer
 
 # Rows per block of float64 kernel values: memory against the overhead of a call. Set by hand.
-_BATCH = 1024
+_BATCH_ROWS = 1024
 
 
 @dataclass(eq=False, repr=False)
@@ -110,10 +110,14 @@ class SpectralNystrom(LandmarkFeatures):
     memory_mb: float = 4096.0
 
     def _n_landmarks_for(self, n: int) -> int:
-        size = 2.0 if self.n_landmarks is None else self.n_landmarks
-        if isinstance(size, str):
+        n_landmarks = 2.0 if self.n_landmarks is None else self.n_landmarks
+        if isinstance(n_landmarks, str):
             return n
-        return int(size) if isinstance(size, Integral) else round(size * self._rank(n))
+        return (
+            int(n_landmarks)
+            if isinstance(n_landmarks, Integral)
+            else round(n_landmarks * self._rank(n))
+        )
 
     def _rank(self, n: int) -> int:
         """k for n rows."""
@@ -130,11 +134,11 @@ class SpectralNystrom(LandmarkFeatures):
         if self.rank is not None:
             clipped("rank", self.rank, X.shape[0])
         super()._fit(X, np.random.RandomState(seed))
-        size = -(-len(self.landmarks_) // self.n_experts)
-        size_mb = 8.0 * size**2 / 2**20
+        n_per_expert = -(-len(self.landmarks_) // self.n_experts)
+        size_mb = 8.0 * n_per_expert**2 / 2**20
         if size_mb > self.memory_mb:
             raise ValueError(
-                f"the kernel matrix of {size} landmarks takes {size_mb:.0f} MiB, more than "
+                f"the kernel matrix of {n_per_expert} landmarks takes {size_mb:.0f} MiB, more than "
                 f"memory_mb={self.memory_mb:g}"
             )
         rng = np.random.RandomState(seed)
@@ -148,8 +152,10 @@ class SpectralNystrom(LandmarkFeatures):
             self._decompose(self.landmarks_.take(expert), rank, sample, rng) for expert in experts
         ]
         self.eigenvalues_ = np.concatenate([eigenvalues for eigenvalues, _, _ in decompositions])
-        maps = [directions / np.sqrt(len(experts)) for _, directions, _ in decompositions]
-        self.projection_ = maps[0] if len(maps) == 1 else scipy.linalg.block_diag(*maps)
+        projections = [directions / np.sqrt(len(experts)) for _, directions, _ in decompositions]
+        self.projection_ = (
+            projections[0] if len(projections) == 1 else scipy.linalg.block_diag(*projections)
+        )
         self.n_features_out_ = self.projection_.shape[1]
         self.kernel_entries_ = sum(entries for _, _, entries in decompositions)
 
@@ -193,11 +199,11 @@ class SpectralNystrom(LandmarkFeatures):
 
 def kernel_columns(landmarks: KernelMatrix, X: Any) -> Iterator[np.ndarray]:
     """K_XZ for rows X : (n, d) and landmarks Z in blocks of rows, each (a, m) float64."""
-    columns = landmarks.points(slice(None))
-    for start in range(0, X.shape[0], _BATCH):
-        rows = X[start : start + _BATCH]
-        out = np.empty((rows.shape[0], len(landmarks)))
+    landmark_points = landmarks.points(slice(None))
+    for start in range(0, X.shape[0], _BATCH_ROWS):
+        rows = X[start : start + _BATCH_ROWS]
+        block = np.empty((rows.shape[0], len(landmarks)))
         landmarks.kernel.evaluate(
-            landmarks.kernel.prepare(rows, np.dtype(np.float64)), columns, out
+            landmarks.kernel.prepare(rows, np.dtype(np.float64)), landmark_points, block
         )
-        yield out
+        yield block

@@ -56,12 +56,12 @@ _BLOCKS: dict[str, Any] = {
 
 def seeded_kernels() -> list[str]:
     """Names of the kernels that have seeded features."""
-    isotropic = [
+    isotropic_kernels = [
         name
         for name in kernel_names("spectrum")
         if isinstance(KERNELS[name].spectrum, IsotropicSpectrum)
     ]
-    return sorted({*_BLOCKS, "matern", "poly", *isotropic})
+    return sorted({*_BLOCKS, "matern", "poly", *isotropic_kernels})
 
 
 def median_gamma(X: Any, rng: np.random.RandomState) -> float:

@@ -87,7 +87,7 @@ def chunks(
 
 
 def read_options(n_features: Any, columns: Any, task: Any, zero_based: Any) -> dict[str, Any]:
-    """These arguments of `chunks`, after the checks of the config's keys."""
+    """A dictionary of these arguments of `chunks`, checked as the keys of a config are."""
     columns = {} if columns is None else columns
     if not isinstance(columns, Mapping):
         raise ConfigError(f"columns is {columns!r}, should be a mapping such as {{'target': 'y'}}")
@@ -98,11 +98,11 @@ def read_options(n_features: Any, columns: Any, task: Any, zero_based: Any) -> d
             raise ConfigError(f"columns has no key {name!r}{hint}")
     values = {"n_features": n_features, "task": task, "source.zero_based": zero_based}
     values |= {f"source.columns.{name}": value for name, value in columns.items()}
-    for path, value in values.items():
-        expected = None if value is None else KEYS[path].check(value)
-        if expected or (path == "task" and value is None):
+    for key, value in values.items():
+        expected = None if value is None else KEYS[key].check(value)
+        if expected or (key == "task" and value is None):
             raise ConfigError(
-                f"{path.removeprefix('source.')} is {value!r}, should be {expected or 'a task'}"
+                f"{key.removeprefix('source.')} is {value!r}, should be {expected or 'a task'}"
             )
     return {"n_features": n_features, "columns": columns, "task": task, "zero_based": zero_based}
 
@@ -167,11 +167,11 @@ def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
     for path, name, array in zip(paths, "Xy", (X, y), strict=True):
         arrays.require_numbers(array, path, name)
     for begin in range(0, y.size, rows):
-        part = slice(begin, begin + rows)
-        arrays.require_numbers_in(X[part], row_of(paths[0], begin, rows), {})
-        require_present(y[part], row_of(paths[1], begin, rows), _NOTHING_MISSING)
+        block = slice(begin, begin + rows)
+        arrays.require_numbers_in(X[block], row_of(paths[0], begin, rows), {})
+        require_present(y[block], row_of(paths[1], begin, rows), _NOTHING_MISSING)
         where = f"{paths[0]}, rows from {begin + 1} on"
-        yield np.array(X[part]), y[part].astype(np.float64), where
+        yield np.array(X[block]), y[block].astype(np.float64), where
 
 
 def _csv(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
@@ -204,8 +204,8 @@ def _tables(
     for path in paths:
         for k, table in enumerate(tables(path, table_options), start=1):
             coding.learn(table, training=False)  # raises an error for other columns
-            part = coding.part([table])
-            yield part.X, part.y, f"{path}, chunk {k}"
+            rows = coding.part([table])
+            yield rows.X, rows.y, f"{path}, chunk {k}"
 
 
 _READERS: dict[str, Callable[[list[Path], int, Mapping[str, Any]], Pieces]] = {
@@ -218,20 +218,22 @@ _READERS: dict[str, Callable[[list[Path], int, Mapping[str, Any]], Pieces]] = {
 
 def _chunks_of_rows(pieces: Chunks, rows: int) -> Chunks:
     """The rows of the pieces in chunks of `rows` rows."""
-    waiting: list[tuple[Any, np.ndarray]] = []
-    n = 0
+    buffered: list[tuple[Any, np.ndarray]] = []
+    n_buffered = 0
     for X, y in pieces:
-        waiting.append((X, y))
-        n += y.size
-        if n < rows:
+        buffered.append((X, y))
+        n_buffered += y.size
+        if n_buffered < rows:
             continue
-        X, y = _concatenate(waiting)
-        n_left = n % rows
-        for begin in range(0, n - n_left, rows):
+        X, y = _concatenate(buffered)
+        n_left = n_buffered % rows
+        for begin in range(0, n_buffered - n_left, rows):
             yield X[begin : begin + rows], y[begin : begin + rows]
-        waiting, n = ([(X[n - n_left :], y[n - n_left :])], n_left) if n_left else ([], 0)
-    if waiting:
-        yield _concatenate(waiting)
+        buffered, n_buffered = (
+            ([(X[n_buffered - n_left :], y[n_buffered - n_left :])], n_left) if n_left else ([], 0)
+        )
+    if buffered:
+        yield _concatenate(buffered)
 
 
 def _concatenate(pieces: list[tuple[Any, np.ndarray]]) -> tuple[Any, np.ndarray]:

@@ -17,7 +17,7 @@ from kbench.data.sources.folders import part_of
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 
-_KNOWN = frozenset(KEYS)
+_KNOWN_KEYS = frozenset(KEYS)
 _WITHOUT_INFLUENCE = frozenset(
     (
         *("about", "homepage", "licence", "use", "variants", "source", "path", "test_path"),
@@ -62,24 +62,26 @@ def by_files(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         One entry for each set of raw files: the names of the variants that use it, separated by
         commas, and the config of the first variant. The data set comes first with an empty name.
     """
-    forms: list[tuple[list[str], dict[str, Any]]] = [
+    configs: list[tuple[list[str], dict[str, Any]]] = [
         ([], with_variant({**config, "variant": None}))
     ]
     for name, variant in (config.get("variants") or {}).items():
         if not ((variant or {}).get("source") or {}).get("files"):
             continue
-        form = with_variant({**config, "variant": name})
-        lists = (n for n, c in forms if c["source"].get("files") == form["source"]["files"])
+        variant_config = with_variant({**config, "variant": name})
+        lists = (
+            n for n, c in configs if c["source"].get("files") == variant_config["source"]["files"]
+        )
         names = next(lists, None)
         if names is None:
-            forms.append(([name], form))
+            configs.append(([name], variant_config))
         elif names:  # an empty list is the data set itself, whose variants are not listed
             names.append(name)
-    return [(", ".join(names), form) for names, form in forms]
+    return [(", ".join(names), variant_config) for names, variant_config in configs]
 
 
-def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    for key, value in over.items():
+def _merge(base: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    for key, value in overrides.items():
         current = base.get(key)
         if isinstance(current, dict) and isinstance(value, Mapping):
             _merge(current, value)
@@ -91,15 +93,15 @@ def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def influence(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a config on which the prepared arrays depend, besides the raw content."""
 
-    def equals_null(value: Any, path: str) -> bool:
+    def equals_null(value: Any, key_path: str) -> bool:
         """Whether null would have the same meaning."""
-        key = KEYS.get(path)
-        null = None if key is None or path not in equal_to_null else key.null
+        key = KEYS.get(key_path)
+        null = None if key is None or key_path not in equal_to_null else key.null
         return value is None or (type(value) is type(null) and value == null)
 
-    def without_nulls(value: Any, path: str = "") -> Any:
+    def without_nulls(value: Any, key_path: str = "") -> Any:
         if isinstance(value, Mapping):
-            inner = {k: (v, f"{path}.{k}".lstrip(".")) for k, v in value.items()}
+            inner = {k: (v, f"{key_path}.{k}".lstrip(".")) for k, v in value.items()}
             return {k: without_nulls(*pair) for k, pair in inner.items() if not equals_null(*pair)}
         return value
 
@@ -110,7 +112,7 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
     # Shipped configs contain `X: X` and `drop: []`, which are hashed in the keys of reference rows.
     # Values under `source` that mean the same as null are therefore left out for users' files only.
     is_file = source.get("kind") == "file"
-    equal_to_null = {path for path in KEYS if is_file or not path.startswith("source.")}
+    equal_to_null = {key_path for key_path in KEYS if is_file or not key_path.startswith("source.")}
     if source.get("zero_based") not in (None, "auto"):
         config_keys["source"] = {"zero_based": source["zero_based"]}
     if source.get("format") not in (None, "libsvm"):
@@ -167,54 +169,55 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
-    for path, value in _leaves(config):
-        if path in ("variants", "use", "about") or path.startswith("variants."):
+    for key_path, value in _flattened(config):
+        if key_path in ("variants", "use", "about") or key_path.startswith("variants."):
             continue
-        if path.startswith("use."):
-            use = path.split(".")[1]
+        if key_path.startswith("use."):
+            use = key_path.split(".")[1]
             if use not in USES:
                 raise ConfigError(
                     f"{prefix}use.{use}: no such use, should be one of {', '.join(USES)}"
                 )
             continue
-        pattern = re.sub(r"^(source\.files)\.[^.]+", r"\1.*", path)
+        pattern = re.sub(r"^(source\.files)\.[^.]+", r"\1.*", key_path)
         key = KEYS.get(pattern)
         if key is None:
-            if isinstance(value, Mapping) and any(k.startswith(f"{pattern}.") for k in _KNOWN):
+            if isinstance(value, Mapping) and any(k.startswith(f"{pattern}.") for k in _KNOWN_KEYS):
                 continue  # an empty group
-            inside = sorted(k for k in _KNOWN if k.startswith(f"{pattern}."))
-            if inside:
+            subkeys = sorted(k for k in _KNOWN_KEYS if k.startswith(f"{pattern}."))
+            if subkeys:
                 column = "dataset.source.columns.target"
                 raise ConfigError(
-                    f"{prefix}{path} is {value!r}, should be set key by key: {', '.join(inside)}"
+                    f"{prefix}{key_path} is {value!r}, should be set key by key: "
+                    + ", ".join(subkeys)
                     + f"; {column}=NAME chooses the column" * (pattern == "target")
                 )
-            hint = nearest(pattern, _KNOWN) or nearest(pattern.rpartition(".")[2], _KNOWN)
-            raise ConfigError(f"{prefix}{path}: no such key of a data set{hint}")
+            hint = nearest(pattern, _KNOWN_KEYS) or nearest(pattern.rpartition(".")[2], _KNOWN_KEYS)
+            raise ConfigError(f"{prefix}{key_path}: no such key of a data set{hint}")
         if value is not None and (expected := key.check(value)):
-            raise ConfigError(f"{prefix}{path} is {value!r}, should be {expected}")
+            raise ConfigError(f"{prefix}{key_path} is {value!r}, should be {expected}")
 
 
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    leaves: list[tuple[str, Any]] = []
+def _flattened(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
     for key, value in config.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value and path not in KEYS:
-            leaves += _leaves(value, f"{path}.")
+        key_path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value and key_path not in KEYS:
+            pairs += _flattened(value, f"{key_path}.")
         else:
-            leaves.append((path, value))
-    return leaves
+            pairs.append((key_path, value))
+    return pairs
 
 
 def _check_present(config: Mapping[str, Any]) -> None:
-    for path, key in KEYS.items():
-        if key.optional or "*" in path:
+    for key_path, key in KEYS.items():
+        if key.optional or "*" in key_path:
             continue
         value: Any = config
-        for part in path.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
+        for name in key_path.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
         if value is None:
-            raise ConfigError(f"dataset.{path} has no value, should be {key.meaning}")
+            raise ConfigError(f"dataset.{key_path} has no value, should be {key.meaning}")
 
 
 def _check_together(config: Mapping[str, Any]) -> None:
@@ -225,7 +228,7 @@ def _check_together(config: Mapping[str, Any]) -> None:
         raise ConfigError(f"dataset.source.{needs[kind]} has no value, kind {kind} needs it")
     if kind == "files":
         _check_files(source, split)
-    _check_of_format(config)
+    _check_format_keys(config)
     _check_holdout(config.get("holdout") or {})
     if kind == "generator":
         for name in ("n", "n_test", "d", "seed"):
@@ -300,8 +303,8 @@ def require_effect(config: Mapping[str, Any], *, own_test: bool | None = None) -
         subject = "dataset.test_path names" if config.get("test_path") else "the file itself names"
         used_keys, reason = (), f"{subject} the test rows; leave one of them out"
     for key, value in split.items():
-        default = is_file and OWN_SPLIT.get(key) == value
-        if value and key not in ("kind", *used_keys) and not default:
+        is_default = is_file and OWN_SPLIT.get(key) == value
+        if value and key not in ("kind", *used_keys) and not is_default:
             raise ConfigError(f"dataset.split.{key} is {value!r}, but {reason}")
 
 
@@ -371,24 +374,26 @@ def _refuse_beside_folds(split: Mapping[str, Any], sizes: Sequence[str]) -> None
         )
 
 
-def _check_of_format(config: Mapping[str, Any]) -> None:
+def _check_format_keys(config: Mapping[str, Any]) -> None:
     """Refuse keys that the reader of the files would ignore."""
     source = config["source"]
-    files = source["kind"] in ("file", "files")
-    group_of_format = FORMATS[source.get("format") or "libsvm"].options if files else None
+    has_files = source["kind"] in ("file", "files")
+    option_of_format = FORMATS[source.get("format") or "libsvm"].options if has_files else None
     values = {f"source.{name}": (name, source.get(name)) for name in ("columns", "arrays")}
     values["source.zero_based"] = "zero_based", source.get("zero_based")
     values["n_features"] = "zero_based", config.get("n_features")
-    for path, (group, value) in values.items():
+    for key_path, (option, value) in values.items():
         settings = value.items() if isinstance(value, Mapping) else [("", value)]
-        for key, setting in settings if group != group_of_format else ():
+        for key, setting in settings if option != option_of_format else ():
             if setting not in (None, [], "error", "auto"):
                 name = source.get("format") or "libsvm"
-                fact = f"the format is {name}" if files else "the data set has no files"
-                formats = ", ".join(name for name, form in FORMATS.items() if form.options == group)
+                fact = f"the format is {name}" if has_files else "the data set has no files"
+                formats = ", ".join(
+                    name for name, file_format in FORMATS.items() if file_format.options == option
+                )
                 raise ConfigError(
-                    f"dataset.{path}{'.' * bool(key)}{key} is {setting!r}, but {fact}; it is for "
-                    f"{formats}"
+                    f"dataset.{key_path}{'.' * bool(key)}{key} is {setting!r}, but {fact}; "
+                    f"it is for {formats}"
                 )
 
 
@@ -403,7 +408,7 @@ def _check_holdout(holdout: Mapping[str, Any]) -> None:
 def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
     """Refuse `source.files` whose keys do not form complete parts in the format."""
     name = source.get("format") or "libsvm"
-    form = FORMATS[name]
+    file_format = FORMATS[name]
     pieces_by_part: dict[str, list[str]] = {}
     for role in source["files"]:
         pieces_by_part.setdefault(part_of(role), []).append(role.partition("_")[2])
@@ -413,20 +418,20 @@ def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
             "test, or all"
         )
     for part, names in pieces_by_part.items():
-        if form.pieces and tuple(names) != form.pieces:
-            expected = " and ".join(f"{part}_{piece}" for piece in form.pieces)
+        if file_format.pieces and tuple(names) != file_format.pieces:
+            expected = " and ".join(f"{part}_{piece}" for piece in file_format.pieces)
             raise ConfigError(
                 f"dataset.source.files has {', '.join(sorted(source['files']))}, format {name} "
                 f"takes {expected} in this order"
             )
-        if not form.pieces and len(names) > 1 and name not in ("csv", "parquet", "arff"):
+        if not file_format.pieces and len(names) > 1 and name not in ("csv", "parquet", "arff"):
             raise ConfigError(
                 f"dataset.source.files has {len(names)} files of {part}, format {name} takes one"
             )
-    is_whole = set(pieces_by_part) == {"all"}
-    if name == "cifar10" and not is_whole:
+    has_one_part = set(pieces_by_part) == {"all"}
+    if name == "cifar10" and not has_one_part:
         raise ConfigError("dataset.source.files of format cifar10 should be all: its one archive")
-    if is_whole and not form.splits and split.get("kind", "given") == "given":
+    if has_one_part and not file_format.splits and split.get("kind", "given") == "given":
         raise ConfigError(
             "dataset.split.kind is given, but there is one file, should be random or first"
         )

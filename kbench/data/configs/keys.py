@@ -27,16 +27,16 @@ def _one_of(*allowed: str) -> Check:
 
 def _integer_from(minimum: int) -> Check:
     def check(value: Any) -> str | None:
-        good = isinstance(value, int) and not isinstance(value, bool) and value >= minimum
-        return None if good else f"a whole number from {minimum}"
+        is_valid = isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+        return None if is_valid else f"a whole number from {minimum}"
 
     return check
 
 
 def _number(value: Any) -> str | None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    good = number and abs(value) < float("inf")
-    return None if good else "a finite number"
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_valid = is_number and abs(value) < float("inf")
+    return None if is_valid else "a finite number"
 
 
 def _not_negative(value: Any) -> str | None:
@@ -56,28 +56,30 @@ def _boolean(value: Any) -> str | None:
 
 
 def _name(value: Any) -> str | None:
-    good = isinstance(value, str) and re.fullmatch(r"[^\W_][\w.-]*", value)
-    return None if good else "a name of letters, digits, '.', '_' and '-'"
+    is_valid = isinstance(value, str) and re.fullmatch(r"[^\W_][\w.-]*", value)
+    return None if is_valid else "a name of letters, digits, '.', '_' and '-'"
 
 
 def _sha256(value: Any) -> str | None:
-    good = isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value)
-    return None if good else "64 hexadecimal digits"
+    is_valid = isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value)
+    return None if is_valid else "64 hexadecimal digits"
 
 
 def _numbers(value: Any) -> str | None:
-    good = isinstance(value, list) and value and not any(_number(v) for v in value)
-    return None if good else "a list of numbers"
+    is_valid = isinstance(value, list) and value and not any(_number(v) for v in value)
+    return None if is_valid else "a list of numbers"
 
 
 def _texts(value: Any) -> str | None:
-    good = isinstance(value, list) and value and not any(_text(v) for v in value)
-    return None if good else "a list of texts"
+    is_valid = isinstance(value, list) and value and not any(_text(v) for v in value)
+    return None if is_valid else "a list of texts"
 
 
 def _file_names(value: Any) -> str | None:
-    good = not _texts(value) and all(is_file_name(name) for name in value)
-    return None if good else "a list of file names, without folders and not beginning with . or _"
+    is_valid = not _texts(value) and all(is_file_name(name) for name in value)
+    return (
+        None if is_valid else "a list of file names, without folders and not beginning with . or _"
+    )
 
 
 def _url(value: Any) -> str | None:
@@ -98,19 +100,19 @@ def _labels(value: Any) -> str | None:
 
 
 def _range(value: Any) -> str | None:
-    good = not _numbers(value) and len(value) == 2 and value[0] <= value[1]
-    return None if good else "two numbers, the least and the largest"
+    is_valid = not _numbers(value) and len(value) == 2 and value[0] <= value[1]
+    return None if is_valid else "two numbers, the least and the largest"
 
 
 def _column(value: Any) -> str | None:
     # A name such as 2020, 1e3 or yes arrives as a number or truth value.
-    good = isinstance(value, (int, float)) or not _text(value)
-    return None if good else "a column's name, or its place from 1 (-1: last)"
+    is_valid = isinstance(value, (int, float)) or not _text(value)
+    return None if is_valid else "a column's name, or its place from 1 (-1: last)"
 
 
 def _columns(value: Any) -> str | None:
-    good = isinstance(value, list) and not any(_column(v) for v in value)
-    return None if good else "a list of columns: names, or places from 1 (-1 is the last)"
+    is_valid = isinstance(value, list) and not any(_column(v) for v in value)
+    return None if is_valid else "a list of columns: names, or places from 1 (-1 is the last)"
 
 
 def _columns_or_auto(value: Any) -> str | None:
@@ -209,8 +211,8 @@ KEYS: dict[str, Key] = {
         "npz, mat: X of shape (n, k, k) becomes the upper triangles after rows and columns are"
         " sorted by norm",
     ),
-    "source.bundled": Key(_one_of(*BUNDLED_FILES), "sklearn: which of its sets"),
-    "source.generator": Key(_one_of(*GENERATORS), "generator: which one"),
+    "source.bundled": Key(_one_of(*BUNDLED_FILES), "sklearn: name of the bundled set"),
+    "source.generator": Key(_one_of(*GENERATORS), "generator: its name"),
     "source.files.*.names": Key(
         _file_names,
         "accepted file names, first one preferred; compression is"
@@ -227,8 +229,8 @@ KEYS: dict[str, Key] = {
     "source.files.*.otherwise.names": Key(
         _file_names, "the file from which rows are drawn if the first is absent", optional=False
     ),
-    "source.files.*.otherwise.url": Key(_url, "as above"),
-    "source.files.*.otherwise.sha256": Key(_sha256, "as above"),
+    "source.files.*.otherwise.url": Key(_url, "address of that file"),
+    "source.files.*.otherwise.sha256": Key(_sha256, "published checksum of that file"),
     "source.files.*.otherwise.sample.n": Key(_integer_from(1), "rows to draw", optional=False),
     "source.files.*.otherwise.sample.seed": Key(
         _integer_from(0), "seed of the draw", optional=False

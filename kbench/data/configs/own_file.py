@@ -82,7 +82,8 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         if uncompressed.suffix.lower() in _NOT_READ:
             raise DataError(
                 f"dataset.path={path}: kbench does not read {uncompressed.suffix} files; pandas "
-                "can write the table as Parquet (to_parquet), NumPy two arrays as savez(FILE, X=X, y=y)"
+                "can write the table as Parquet (to_parquet), NumPy two arrays as savez(FILE, X=X, "
+                "y=y)"
             )
         source["format"] = format_by_suffix(str(file))
         if source["format"] is None:

@@ -277,7 +277,8 @@ def _array_of_numbers(archive: Any, name: str, path: Path) -> np.ndarray:
 def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
     """The variables `names` of a MATLAB file.
 
-    If one of them is absent, also an empty array for each other variable, so that errors list all.
+    If one of them is absent, the result also has an empty array for each other variable, so that
+    errors can list all variables.
     """
     from scipy.io import loadmat, whosmat
 

@@ -65,7 +65,7 @@ number joins categories that differ; a smaller one makes features of a few rows.
 
 # Texts per number in a column up to which a note takes the texts for slips in a column of numbers.
 # Grades such as K, 1, ..., 12 have more texts and are categories. Set by hand.
-_FEW_TEXTS = 0.05
+_MAX_TEXT_RATIO = 0.05
 
 
 def read_tables(
@@ -284,7 +284,7 @@ class Coding:
                     f"{about} holds numbers alone, but for rows without a target, such as a line "
                     "of units: without these rows it is a column of numbers"
                 )
-            if 0 < sum(counts[text] for text in texts) <= _FEW_TEXTS * n:
+            if 0 < sum(counts[text] for text in texts) <= _MAX_TEXT_RATIO * n:
                 notes.append(
                     f"{about} holds {counted(n, 'number')}, but also {listed(map(repr, texts))}: "
                     "with empty fields there it is a column of numbers"
@@ -481,7 +481,7 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
     if table.target is None:
         return np.full(table.n, np.nan)
     column = table.columns[table.target]
-    truths = labels is not None and {text.lower() for text in labels} <= TRUTHS.keys()
+    has_truth_labels = labels is not None and {text.lower() for text in labels} <= TRUTHS.keys()
     if column.categories is None:
         if labels is None:
             return column.values.astype(np.float64, copy=False)
@@ -490,7 +490,7 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
     assert column.categories is not None
     numbers_of = [TRUTHS.get(text.lower(), number(text)) for text in column.categories]
     values: list[float | None] = numbers_of
-    if truths and labels is not None:
+    if has_truth_labels and labels is not None:
         index_of = {TRUTHS[text.lower()]: float(k) for k, text in enumerate(labels)}
         values = [None if value is None else index_of.get(value) for value in numbers_of]
     elif labels is not None:

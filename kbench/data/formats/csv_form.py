@@ -376,9 +376,9 @@ def _first_column_is_text(names: list[str], options: Options) -> bool:
 
 
 def _require_no_title(first: str, later: list[tuple[int, bytes]], where: str) -> None:
-    """Refuse title lines: the first line has no delimiter, and the last lines have equally many.
+    """Refuse title lines: a first line without the delimiter that divides the lines of the table.
 
-    The last lines are those of the table, at least three (set by hand).
+    The table is the last lines with equally many delimiters, at least three (set by hand).
     """
     bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in later))]
     numbers = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
@@ -416,9 +416,9 @@ def _require_one_header(
 ) -> None:
     """Refuse a second line of names or units, which stands above columns of numbers.
 
-    It has no number, but two names or units, or one in a table of two columns. Below the header
-    there must be three lines at least, two of them rows that tell which columns have numbers. Both
-    limits are set by hand.
+    Such a line has no number, and a name or unit above two columns of numbers at least, or above
+    one in a table of two columns. Below the header there must be three lines at least, two of them
+    rows that tell which columns have numbers. Both limits are set by hand.
 
     sample : Fields of the lines below the header, of which the first may be such a second line.
     lineno : Line number of that line.

@@ -9,8 +9,9 @@ from kbench.data.formats import DELIMITERS, number
 from kbench.data.formats.number_text import is_missing
 
 _DELIMITER_LINES = 20
-"""Lines in which the delimiter has to occur equally often: more exclude other characters. Set by
-hand, as are the ten times as many lines, of the first 64 KiB, that may show aligned columns."""
+"""Lines in which the delimiter has to occur equally often: more lines exclude other characters.
+Columns that spaces align are looked for in ten times as many lines, of the first 64 KiB. These
+numbers are set by hand."""
 
 
 def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:

@@ -65,12 +65,12 @@ def _hexadecimal(text, at):
     value = 0.0
     exponent = 0
     n_digits = 0
-    fraction = False
+    after_point = False
     while True:
         byte = text[at]
         lower = byte | _LOWER
-        if byte == _POINT and not fraction:
-            fraction = True
+        if byte == _POINT and not after_point:
+            after_point = True
             at += 1
             continue
         if 0 <= np.int64(byte) - _ZERO <= 9:
@@ -80,15 +80,15 @@ def _hexadecimal(text, at):
         else:
             break
         value = value * 16.0 + digit
-        exponent -= 4 * fraction
+        exponent -= 4 * after_point
         n_digits += 1
         at += 1
     if n_digits == 0:
         return 0.0, at, _MALFORMED
     if text[at] | _LOWER == _P:
         at += 1
-        downwards = text[at] == _MINUS
-        if downwards or text[at] == _PLUS:
+        has_negative_power = text[at] == _MINUS
+        if has_negative_power or text[at] == _PLUS:
             at += 1
         if not 0 <= np.int64(text[at]) - _ZERO <= 9:
             return 0.0, at, _MALFORMED
@@ -97,7 +97,7 @@ def _hexadecimal(text, at):
             # Guard: ldexp takes an int32. A larger power of two gives 0 or inf.
             power = min(power * 10 + int(text[at]) - _ZERO, 1_000_000)
             at += 1
-        exponent += -power if downwards else power
+        exponent += -power if has_negative_power else power
     value = math.ldexp(value, exponent)
     # 13 hex digits are 52 bits, which float64 holds.
     return value, at, _EXACT if n_digits <= 13 and value < np.inf else _ROUNDED
@@ -151,8 +151,8 @@ def _number(text, at):
         exponent += n_cut
     if text[at] in (_LOWER_E, _UPPER_E):
         at += 1
-        downwards = text[at] == _MINUS
-        if downwards or text[at] == _PLUS:
+        has_negative_power = text[at] == _MINUS
+        if has_negative_power or text[at] == _PLUS:
             at += 1
         digit = np.int64(text[at]) - _ZERO
         if not 0 <= digit <= 9:
@@ -163,7 +163,7 @@ def _number(text, at):
                 power = power * 10 + digit
             at += 1
             digit = np.int64(text[at]) - _ZERO
-        exponent += -power if downwards else power
+        exponent += -power if has_negative_power else power
     value = np.float64(mantissa)
     if mantissa != 0:
         exact = exact and -22 <= exponent <= 22  # powers of ten that float64 holds
@@ -316,10 +316,10 @@ def fill(
                     mantissa = mantissa * 10 + digit
                     at += 1
                     digit = np.int64(text[at]) - _ZERO
-                fraction = at
+                fraction_start = at
                 if digit == _POINT - _ZERO:
                     at += 1
-                    fraction = at
+                    fraction_start = at
                     digit = np.int64(text[at]) - _ZERO
                     while 0 <= digit <= 9:
                         mantissa = mantissa * 10 + digit
@@ -327,7 +327,7 @@ def fill(
                         digit = np.int64(text[at]) - _ZERO
                 ends = digit == _SPACE - _ZERO or digit == _LF - _ZERO
                 if ends and at - begin_value <= 15 and 0 <= np.int64(text[at - 1]) - _ZERO <= 9:
-                    value = np.float64(mantissa) / _POWERS[at - fraction]
+                    value = np.float64(mantissa) / _POWERS[at - fraction_start]
                     values[nnz] = -value if negative else value
                 else:
                     value, at, state = _number(text, begin_value)

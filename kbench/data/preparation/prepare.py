@@ -103,25 +103,25 @@ def prepare(
         )
     files = obtain(config, folders, download=download, progress=progress)
     sha256 = _sha256(config, files, folders)
-    home = folders.prepared / config["name"]
-    target = home / _key(config, sha256, files)
-    if is_file(target / prepared.META):
-        return target
-    temporary = home / f".{target.name}.{os.getpid()}"
-    with writable(home), exclusive(home) as locked:
+    dataset_folder = folders.prepared / config["name"]
+    destination = dataset_folder / _key(config, sha256, files)
+    if is_file(destination / prepared.META):
+        return destination
+    temporary = dataset_folder / f".{destination.name}.{os.getpid()}"
+    with writable(dataset_folder), exclusive(dataset_folder) as locked:
         if locked:
-            _remove_unfinished(home)
-        if not is_file(target / prepared.META):
+            _remove_unfinished(dataset_folder)
+        if not is_file(destination / prepared.META):
             temporary.mkdir()
             try:
                 _build(temporary, config, files, sha256, memory_mb)
                 if _sha256(config, files, folders) != sha256:
                     names = " or ".join(str(file.path) for file in files)
                     raise DataError(f"{names} changed while it was read; run the command again")
-                _rename(temporary, target)
+                _rename(temporary, destination)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
-    return target
+    return destination
 
 
 def remove_abandoned(config: Mapping[str, Any], folders: Folders) -> None:
@@ -131,15 +131,15 @@ def remove_abandoned(config: Mapping[str, Any], folders: Folders) -> None:
     """
     # Any task will do: without a task, `complete` would read the file.
     name = complete(with_variant(config) | {"task": "regression"})["name"]
-    home = folders.prepared / name
-    with suppress(OSError), exclusive(home, wait=False) as locked:
+    dataset_folder = folders.prepared / name
+    with suppress(OSError), exclusive(dataset_folder, wait=False) as locked:
         if locked:
-            _remove_unfinished(home)
+            _remove_unfinished(dataset_folder)
 
 
-def _remove_unfinished(home: Path) -> None:
+def _remove_unfinished(dataset_folder: Path) -> None:
     """Remove temporary folders; the caller holds the lock, so no other process uses them."""
-    for folder in home.glob(".*"):
+    for folder in dataset_folder.glob(".*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -206,11 +206,11 @@ def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
     folder = None
     if present:
         cache = _checksum_cache(folders)
-        sums = [cached_sha256(f.path, cache) for f in files if f.path is not None]
-        if None not in sums:
+        checksums = [cached_sha256(f.path, cache) for f in files if f.path is not None]
+        if None not in checksums:
             sha256 = _sha256(config, files, folders)
-            target = folders.prepared / config["name"] / _key(config, sha256, files)
-            folder = target if is_file(target / prepared.META) else None
+            destination = folders.prepared / config["name"] / _key(config, sha256, files)
+            folder = destination if is_file(destination / prepared.META) else None
     return DatasetStatus(config["name"], config["task"], present, tuple(files), folder)
 
 
@@ -256,8 +256,14 @@ def _sha256(config: Mapping[str, Any], files: list[FileStatus], folders: Folders
         from kbench.data.preparation.obtain import generator
 
         return generator(config).fingerprint(config["n"], config["n_test"])
-    sums = [content_sha256(f.path, _checksum_cache(folders)) for f in files if f.path is not None]
-    return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
+    checksums = [
+        content_sha256(f.path, _checksum_cache(folders)) for f in files if f.path is not None
+    ]
+    return (
+        checksums[0]
+        if len(checksums) == 1
+        else hashlib.sha256("".join(checksums).encode()).hexdigest()
+    )
 
 
 def _key(config: Mapping[str, Any], sha256: str, files: list[FileStatus]) -> str:
@@ -287,13 +293,13 @@ def _shared_groups(train: np.ndarray | None, test: np.ndarray | None) -> str | N
     )
 
 
-def _rename(temporary: Path, target: Path) -> None:
+def _rename(temporary: Path, destination: Path) -> None:
     try:
-        os.rename(temporary, target)
+        os.rename(temporary, destination)
     except OSError:
-        if not is_file(target / prepared.META):
-            shutil.rmtree(target)  # META is written last, so the folder is incomplete
-            os.rename(temporary, target)
+        if not is_file(destination / prepared.META):
+            shutil.rmtree(destination)  # META is written last, so the folder is incomplete
+            os.rename(temporary, destination)
 
 
 def _build(

@@ -18,36 +18,39 @@ from kbench.mistyped import nearest
 FETCHERS = ("california_housing", "covtype")
 
 
-def write(url: str, table: Path, home: Path) -> None:
-    """Fetch a data set and write it as the Parquet file `table`.
+def write(url: str, path: Path, download_folder: Path) -> None:
+    """Fetch a data set and write it as the Parquet file `path`.
 
-    home : Folder for the downloads of scikit-learn
+    download_folder : Folder for the downloads of scikit-learn
 
     Raises ConfigError: the fetcher is not in `FETCHERS`, or `openml:` precedes no number.
     Raises DataError: the data set is not a table of numbers and categories with one target.
     Raises OSError: the data are not in a cache and cannot be downloaded.
     """
-    caches = [Path(os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser(), home]
+    caches = [
+        Path(os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser(),
+        download_folder,
+    ]
     scheme, _, name = url.partition(":")
-    fetch = _sklearn if scheme == "sklearn" else _openml
+    fetch = _from_scikit_learn if scheme == "sklearn" else _from_openml
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about retries repeat the final error
-        bunch = fetch(url, name, [cache for cache in caches if cache.is_dir()], home)
+        bunch = fetch(url, name, [cache for cache in caches if cache.is_dir()], download_folder)
     targets = [str(target) for target in bunch.target_names]
     frame = bunch.frame
     if len(targets) != 1 or targets[0] not in frame:
         raise DataError(f"{url}: {len(targets)} targets ({', '.join(targets)}), should be one")
     frame = frame[[*(c for c in frame.columns if c != targets[0]), targets[0]]]
     try:
-        frame.to_parquet(table, index=False)
+        frame.to_parquet(path, index=False)
     except (ValueError, TypeError, NotImplementedError) as error:
-        table.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         reason = quoted(error)
         raise DataError(f"{url}: not a table of numbers and categories ({reason})") from None
 
 
-def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
-    """The data from the first cache that has them; else they are downloaded to `home`."""
+def _from_scikit_learn(url: str, name: str, caches: list[Path], download_folder: Path) -> Any:
+    """The data from the first cache that has them; else they are downloaded."""
     from sklearn import datasets
 
     if name not in FETCHERS:
@@ -59,8 +62,8 @@ def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
             return _one_target(fetcher(data_home=cache, as_frame=True, download_if_missing=False))
         except OSError:  # the data are not in this cache
             continue
-    # One retry after 0.1 s, also in `_openml`, so that errors come soon. Set by hand.
-    return _one_target(fetcher(data_home=home, as_frame=True, n_retries=1, delay=0.1))
+    # One retry after 0.1 s, also in `_from_openml`, so that errors come soon. Set by hand.
+    return _one_target(fetcher(data_home=download_folder, as_frame=True, n_retries=1, delay=0.1))
 
 
 def _one_target(bunch: Any) -> Any:
@@ -70,13 +73,13 @@ def _one_target(bunch: Any) -> Any:
     return bunch
 
 
-def _openml(url: str, name: str, caches: list[Path], home: Path) -> Any:
+def _from_openml(url: str, name: str, caches: list[Path], download_folder: Path) -> Any:
     from sklearn.datasets import fetch_openml
 
     if not name.isdecimal():
         raise ConfigError(f"{url}: should be openml:NUMBER, the number of a data set on OpenML")
     # fetch_openml downloads data that its cache lacks, so only one cache can be tried.
-    cache = next((c for c in caches if (c / "openml").is_dir()), home)
+    cache = next((c for c in caches if (c / "openml").is_dir()), download_folder)
     try:
         return fetch_openml(
             data_id=int(name), data_home=cache, as_frame=True, n_retries=1, delay=0.1

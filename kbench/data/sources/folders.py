@@ -135,8 +135,11 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
     if source["kind"] == "sklearn":
         return [_find_bundled(name) for name in BUNDLED_FILES[source["bundled"]]]
     if source["kind"] == "file":
-        split = config.get("test_path") is not None
-        roles = {"train" if split else "all": config.get("path"), "test": config.get("test_path")}
+        has_test_file = config.get("test_path") is not None
+        roles = {
+            "train" if has_test_file else "all": config.get("path"),
+            "test": config.get("test_path"),
+        }
         return [
             _search(config["name"], role, {"names": [catalogue_table(path)], "url": path}, folders)
             if in_catalogue(path)
@@ -181,11 +184,13 @@ def _candidates(dataset: str, names: list[str], folders: Folders) -> Iterator[Pa
     """Paths in order of preference: the folder named as the data set, the root, other folders."""
     for root in (folders.own, *folders.read_only):
         try:
-            inner = sorted(e.name for e in os.scandir(root) if e.is_dir() and e.name[0] not in "._")
+            subfolders = sorted(
+                e.name for e in os.scandir(root) if e.is_dir() and e.name[0] not in "._"
+            )
         except OSError:
             continue
-        search_path = [root / dataset] if dataset in inner else []
-        search_path += [root, *(root / name for name in inner if name != dataset)]
+        search_path = [root / dataset] if dataset in subfolders else []
+        search_path += [root, *(root / name for name in subfolders if name != dataset)]
         for folder in search_path:
             for name in names:
                 for suffix in COMPRESSION_SUFFIXES:
@@ -223,9 +228,11 @@ def absent_message(file: Path) -> str:
         )
     if not glob.has_magic(text):
         if os.path.isdir(file):
-            parts = any(file.glob("*.parquet")) or any(file.glob("*=*"))  # such as year=2020
+            is_partitioned = any(file.glob("*.parquet")) or any(
+                file.glob("*=*")
+            )  # such as year=2020
             hint = f"; pandas.read_parquet({str(file)!r}).to_parquet(FILE) makes one of its parts"
-            return f"{file} is a folder, should be the path of one file{hint * parts}"
+            return f"{file} is a folder, should be the path of one file{hint * is_partitioned}"
         if os.path.exists(file):
             return f"{file} is not a regular file, should be one: a file is read more than once"
         return f"there is no file {file}"

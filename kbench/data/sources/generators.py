@@ -23,8 +23,8 @@ BLOCK = 4096  # rows per random stream; set by hand; another value gives other d
 _PURPOSES = {"function": 0, "train": 1, "test": 2, "middle": 3}
 
 
-class _Uniform:
-    """Uniform numbers in (0, 1) from one stream of Philox."""
+class _RandomStream:
+    """Uniform numbers in (0, 1), and normal ones, from one stream of Philox."""
 
     def __init__(self, seed: int, purpose: str, block: int = 0) -> None:
         sequence = np.random.SeedSequence([seed, _PURPOSES[purpose], block])
@@ -70,14 +70,14 @@ class Generator(ABC):
         y : ndarray of float64, shape (rows,)
         """
         for block in range(-(-n // BLOCK)):
-            X, y = self._block(_Uniform(self.seed, part, block))
+            X, y = self._block(_RandomStream(self.seed, part, block))
             stop = min(n - block * BLOCK, BLOCK)
             for start in range(0, stop, chunk):
                 rows = slice(start, min(start + chunk, stop))
                 yield X[rows], y[rows]
 
     @abstractmethod
-    def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
+    def _block(self, random: _RandomStream) -> tuple[np.ndarray, np.ndarray]:
         """BLOCK rows from one random stream."""
 
 
@@ -112,9 +112,9 @@ class CovtypeLike(Generator):
         return n_quantities, n_areas, self.d - n_quantities - n_areas
 
     @cached_property
-    def _landscape(self) -> dict[str, np.ndarray]:
+    def _coefficients(self) -> dict[str, np.ndarray]:
         """The coefficients of the formulas, the same for all rows of a seed."""
-        function = _Uniform(self.seed, "function")
+        function = _RandomStream(self.seed, "function")
         n_quantities, n_areas, n_soils = self._widths
         return {
             "slopes": function.normal(3, n_quantities) * 1.5,
@@ -127,31 +127,33 @@ class CovtypeLike(Generator):
         }
 
     @cached_property
-    def _middle(self) -> float:
+    def _median_height(self) -> float:
         """The median height, which is the threshold between the classes."""
-        return float(np.median(self._terrain(_Uniform(self.seed, "middle"))[1]))
+        return float(np.median(self._features_and_heights(_RandomStream(self.seed, "middle"))[1]))
 
-    def _terrain(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
+    def _features_and_heights(self, random: _RandomStream) -> tuple[np.ndarray, np.ndarray]:
         """Features and height of BLOCK random places; the height decides on the label."""
-        landscape = self._landscape
+        coefficients = self._coefficients
         n_quantities, n_areas, n_soils = self._widths
-        point = random.uniform(BLOCK, 3)
+        places = random.uniform(BLOCK, 3)
         jitter = random.normal(BLOCK, n_quantities) * 0.01
-        quantities = 0.5 + 0.45 * np.sin(point @ landscape["slopes"] + landscape["shifts"]) + jitter
-        area = _choice(point @ landscape["areas"], random.uniform(BLOCK, n_areas))
-        soil = _choice(point @ landscape["soils"], random.uniform(BLOCK, n_soils))
+        quantities = (
+            0.5 + 0.45 * np.sin(places @ coefficients["slopes"] + coefficients["shifts"]) + jitter
+        )
+        area = _drawn_columns(places @ coefficients["areas"], random.uniform(BLOCK, n_areas))
+        soil = _drawn_columns(places @ coefficients["soils"], random.uniform(BLOCK, n_soils))
         rows = np.arange(BLOCK)
         X = np.zeros((BLOCK, self.d), dtype=np.float32)
         X[:, :n_quantities] = np.clip(quantities, 0.0, 1.0)
         X[rows, n_quantities + area] = 1.0
         X[rows, n_quantities + n_areas + soil] = 1.0
-        waves = np.cos(point @ landscape["frequencies"] + landscape["phases"]).sum(axis=1)
-        return X, waves + landscape["offsets"][soil]
+        waves = np.cos(places @ coefficients["frequencies"] + coefficients["phases"]).sum(axis=1)
+        return X, waves + coefficients["offsets"][soil]
 
-    def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
-        X, height = self._terrain(random)
+    def _block(self, random: _RandomStream) -> tuple[np.ndarray, np.ndarray]:
+        X, heights = self._features_and_heights(random)
         flipped = random.uniform(BLOCK) < self.noise
-        return X, np.where((height > self._middle) ^ flipped, 1.0, -1.0)
+        return X, np.where((heights > self._median_height) ^ flipped, 1.0, -1.0)
 
 
 @dataclass(frozen=True)
@@ -164,14 +166,14 @@ class NoisyFunction(Generator):
 
     name = "noisy_function"
 
-    def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
+    def _block(self, random: _RandomStream) -> tuple[np.ndarray, np.ndarray]:
         X = (10.0 * random.uniform(BLOCK, self.d) - 5.0).astype(np.float32)
         length = np.linalg.norm(X.astype(np.float64), axis=1)
         clean = np.cos(0.5 * np.pi * length) * np.exp(-0.1 * np.pi * length)
         return X, clean + self.noise * random.normal(BLOCK)
 
 
-def _choice(scores: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+def _drawn_columns(scores: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     """One column per row, drawn with probability softmax(scores) by the Gumbel trick."""
     return np.argmax(scores - np.log(-np.log(uniform)), axis=1)
 

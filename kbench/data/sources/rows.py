@@ -43,21 +43,21 @@ class Rows(ABC):
         return 1.0
 
 
-def _steps(order: np.ndarray, width: float) -> Iterator[np.ndarray]:
+def _order_blocks(order: np.ndarray, width: float) -> Iterator[np.ndarray]:
     """`order` in pieces, one for each block; width : numbers per row, 8 bytes each."""
-    step = max(1, int(piece_sizes().block / (8 * max(width, 1.0))))
-    for start in range(0, order.size, step):
-        yield order[start : start + step]
+    block_rows = max(1, int(piece_sizes().block / (8 * max(width, 1.0))))
+    for start in range(0, order.size, block_rows):
+        yield order[start : start + block_rows]
 
 
-def _consecutive(order: np.ndarray) -> bool:
+def _is_consecutive(order: np.ndarray) -> bool:
     """Whether the row numbers `order`, not empty, are k, k + 1, k + 2, ..."""
     return bool(order[-1] - order[0] == order.size - 1 and np.all(order[1:] > order[:-1]))
 
 
 def _select(array: np.ndarray, order: np.ndarray) -> np.ndarray:
     """array[order], without a copy if the rows are consecutive."""
-    if order.size and _consecutive(order):
+    if order.size and _is_consecutive(order):
         return array[order[0] : order[-1] + 1]
     return array[order]
 
@@ -82,8 +82,8 @@ class DenseRows(Rows):
         return _select(self._y, self._order)
 
     def blocks(self) -> Iterator[np.ndarray]:
-        for part in _steps(self._order, self.d):
-            block = _select(self._X, part)
+        for block_order in _order_blocks(self._order, self.d):
+            block = _select(self._X, block_order)
             if block.dtype.kind == "f":
                 yield block
             else:  # float32 represents all integers of 8 and 16 bits, but not of 32
@@ -126,12 +126,12 @@ class CsrArrays:
 
         counts = self.counts(order)
         indptr = np.append(0, np.cumsum(counts))
-        where: Any = slice(int(self.indptr[order[0]]), int(self.indptr[order[-1] + 1]))
-        if not _consecutive(order):
-            where = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
-        indices = self.indices[where]
+        positions: Any = slice(int(self.indptr[order[0]]), int(self.indptr[order[-1] + 1]))
+        if not _is_consecutive(order):
+            positions = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
+        indices = self.indices[positions]
         indices = indices - np.int32(self.first) if self.first else indices
-        entries = (self.data[where], indices, indptr.astype(np.int32))
+        entries = (self.data[positions], indices, indptr.astype(np.int32))
         return csr_matrix(entries, shape=(order.size, self.d))
 
 
@@ -169,13 +169,13 @@ class SparseRows(Rows):
         return float(self.nnz / max(1, self.n * self.d))
 
     def blocks(self) -> Iterator[np.ndarray]:
-        for part in _steps(self._order, self.d):
-            yield self.arrays.take(part).toarray()
+        for block_order in _order_blocks(self._order, self.d):
+            yield self.arrays.take(block_order).toarray()
 
     def csr_blocks(self) -> Iterator[Any]:
         """The rows in order as `csr_matrix`, O(32 MiB) each if their lengths are similar."""
-        for part in _steps(self._order, self.nnz / max(1, self.n)):
-            yield self.arrays.take(part)
+        for block_order in _order_blocks(self._order, self.nnz / max(1, self.n)):
+            yield self.arrays.take(block_order)
 
     def take(self, order: np.ndarray) -> "SparseRows":
         """The rows `order`, in that order."""
@@ -201,20 +201,20 @@ class GeneratedRows(Rows):
         self._generator, self._part = generator, part
         self.n, self.d = n, generator.d
         self._y = np.empty(n)
-        self._seen = 0
+        self._n_generated = 0
 
     @property
     def y(self) -> np.ndarray:
-        if self._seen < self.n:
+        if self._n_generated < self.n:
             for _ in self.blocks():
                 pass
         return self._y
 
     def blocks(self) -> Iterator[np.ndarray]:
-        self._seen = 0
+        self._n_generated = 0
         for X, y in self._generator.chunks(self._part, self.n):
-            self._y[self._seen : self._seen + y.size] = y
-            self._seen += y.size
+            self._y[self._n_generated : self._n_generated + y.size] = y
+            self._n_generated += y.size
             yield X
 
 
