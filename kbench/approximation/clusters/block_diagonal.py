@@ -61,7 +61,9 @@ class BlockDiagonalKernel(KernelApproximation):
 
     @property
     def nbytes_(self) -> int:
-        n_bytes = sum(b.nbytes + g.nbytes for b, g in zip(self.blocks, self.groups, strict=True))
+        n_bytes = sum(
+            block.nbytes + rows.nbytes for block, rows in zip(self.blocks, self.groups, strict=True)
+        )
         return n_bytes + self._positions.nbytes
 
     @property

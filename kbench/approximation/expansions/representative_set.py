@@ -20,10 +20,10 @@ from numba import njit
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
-# The residual of a combination is minimised until it is at most max(_PRECISION eps, _MIN_GAP) above
-# its lower bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by
-# hand.
-_PRECISION = 0.01
+# The residual of a combination is minimised until it is at most max(_RELATIVE_GAP eps, _MIN_GAP)
+# above its lower bound: a smaller gap takes more steps and decides more rows near eps correctly.
+# Set by hand.
+_RELATIVE_GAP = 0.01
 _MIN_GAP = 1e-9
 # Guard: a row is on the smallest ball if its coefficient in the ball's centre exceeds this; smaller
 # coefficients are rounding errors of the conditional-gradient steps.
@@ -31,55 +31,55 @@ _MIN_COEFFICIENT = 1e-7
 
 
 @njit(nogil=True, cache=True)
-def nearest_combination(gram, size, products, square, mu, limit, tol):
-    """Minimise square + mu'K mu - 2 mu'k over convex mu by pairwise conditional-gradient steps.
+def nearest_combination(gram, size, products, constant, mu, limit, tol):
+    """Minimise constant + mu'K mu - 2 mu'k over convex mu by pairwise conditional-gradient steps.
 
     gram : (>= size, >= size). K in its first rows and columns.
     products : (>= size,). k
-    square : float
+    constant : float. ||phi(x)||^2, or 0 if its value does not matter
     mu : (>= size,). The convex combination to start from; overwritten by the solution.
     limit : float. Stop as soon as the lower bound exceeds this.
     tol : float. Stop when the value is at most this far above the lower bound.
 
     Returns value, and a lower bound of the minimum.
     """
-    slope = np.empty(size)
+    gradient = np.empty(size)  # half of it: K mu - k
     for t in range(size):
-        slope[t] = -products[t]
-    value = square
+        gradient[t] = -products[t]
+    value = constant
     for s in range(size):
         if mu[s] > 0.0:
             row = gram[s]
             for t in range(size):
-                slope[t] += mu[s] * row[t]
+                gradient[t] += mu[s] * row[t]
     for t in range(size):
-        value += mu[t] * (slope[t] - products[t])
+        value += mu[t] * (gradient[t] - products[t])
     lower_bound = -np.inf
     for _ in range(1000 + 20 * size):  # guard: `tol` ends the loop before
-        toward, away, mean_slope = 0, -1, 0.0
+        toward, away, mean_gradient = 0, -1, 0.0
         for t in range(size):
-            if slope[t] < slope[toward]:
+            if gradient[t] < gradient[toward]:
                 toward = t
             if mu[t] > 0.0:
-                mean_slope += mu[t] * slope[t]
-                if away < 0 or slope[t] > slope[away]:
+                mean_gradient += mu[t] * gradient[t]
+                if away < 0 or gradient[t] > gradient[away]:
                     away = t
-        lower_bound = max(lower_bound, value - 2.0 * (mean_slope - slope[toward]))
+        lower_bound = max(lower_bound, value - 2.0 * (mean_gradient - gradient[toward]))
         if value - lower_bound <= tol or lower_bound > limit:
             break
-        slope_difference = slope[away] - slope[toward]
+        gradient_difference = gradient[away] - gradient[toward]
         curvature = gram[toward, toward] + gram[away, away] - 2.0 * gram[toward, away]
         step = mu[away]
-        if slope_difference < step * curvature:
-            step = slope_difference / curvature
+        if gradient_difference < step * curvature:
+            step = gradient_difference / curvature
             mu[away] -= step
         else:
             mu[away] = 0.0
         mu[toward] += step
-        value += step * (step * curvature - 2.0 * slope_difference)
+        value += step * (step * curvature - 2.0 * gradient_difference)
         toward_row, away_row = gram[toward], gram[away]
         for t in range(size):
-            slope[t] += step * (toward_row[t] - away_row[t])
+            gradient[t] += step * (toward_row[t] - away_row[t])
     return value, lower_bound
 
 
@@ -87,13 +87,13 @@ def nearest_combination(gram, size, products, square, mu, limit, tol):
 def _extreme_points(gram, eps):
     """Members : (s,), combinations : (a, s) and residuals : (a,) of the rows of gram : (a, a)."""
     a = len(gram)
-    tol = max(_PRECISION * eps, _MIN_GAP)
+    tol = max(_RELATIVE_GAP * eps, _MIN_GAP)
     diagonal = np.diag(gram).copy()
     centre = np.zeros(a)
     centre[0] = 1.0
     nearest_combination(gram, a, 0.5 * diagonal, 0.0, centre, np.inf, tol)
-    distance = diagonal - 2.0 * (gram @ centre)
-    farthest_first = np.argsort(-distance)
+    distances = diagonal - 2.0 * (gram @ centre)
+    farthest_first = np.argsort(-distances)
     members, position = np.empty(a, np.int64), np.full(a, -1, np.int64)
     member_gram, products = np.empty((a, a)), np.empty(a)
     combinations, residuals = np.zeros((a, a)), np.zeros(a)
@@ -223,7 +223,7 @@ def _bisect(
 def _neighbour_subsets(
     kernel: KernelMatrix, diagonal: np.ndarray, norms: np.ndarray, rows: np.ndarray, size: int
 ) -> list[np.ndarray]:
-    """SLS: take the `size` rows nearest to the longest row, then those nearest to the next row."""
+    """SLS: take the `size` rows nearest to the longest row; go on from the next nearest row."""
     subsets = []
     centre = rows[np.argmax(norms[rows])] if len(rows) else 0
     while len(rows) > size:

@@ -25,8 +25,9 @@ from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.kernels.threads import cached_property
 
-# Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in
-# float64. Larger blocks lose digits of float32, smaller ones make GEMM slow. Set by hand.
+# Rows per block of a sum W'W or W'Y. W'W of a block is computed in the precision of W, and blocks
+# are summed in float64: larger blocks lose digits of float32, smaller ones make GEMM slow. Set by
+# hand.
 _BATCH_ROWS = 4096
 # Eigenvalues of W'W below this multiple of the largest are rounding errors; their directions are
 # dropped. The keys are the bytes of a number of W: 4 for float32, 8 for float64. Guard.
@@ -123,12 +124,12 @@ class _Core:
         definite.
         """
         try:
-            inner = self._solve_shifted(products, alpha)
+            t = self._solve_shifted(products, alpha)
         except scipy.linalg.LinAlgError:
             eigenvalues, vectors = self._clipped_spectrum(alpha)
             rotated = matmul(vectors.T, self._right_hand_side(products))
-            inner = matmul(vectors, rotated / (eigenvalues + alpha)[:, None])
-        return self._times_link(inner)
+            t = matmul(vectors, rotated / (eigenvalues + alpha)[:, None])
+        return self._times_link(t)
 
     def dual_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
         """Weights u of (Y - W u) / alpha = (G + alpha I)^-1 Y; (r, m).
@@ -163,9 +164,9 @@ class _Core:
             eigenvalues = np.maximum(eigenvalues, 0.0)
         return eigenvalues, vectors
 
-    def _times_link(self, inner: np.ndarray) -> np.ndarray:
-        """L R' inner."""
-        lifted = self._lift([root.T for root in self.roots], inner)
+    def _times_link(self, t: np.ndarray) -> np.ndarray:
+        """L R' t."""
+        lifted = self._lift([root.T for root in self.roots], t)
         return lifted if self.link is None else matmul(self.link.astype(lifted.dtype), lifted)
 
     def _right_hand_side(self, products: list[np.ndarray]) -> np.ndarray:
@@ -173,11 +174,11 @@ class _Core:
         pairs = zip(self.roots, products, strict=True)
         return np.vstack([matmul(_pinv(root).T, product) for root, product in pairs])
 
-    def _lift(self, factors: list[np.ndarray], inner: np.ndarray) -> np.ndarray:
-        """blockdiag(factors) inner, for factors of (k_s, p_s)."""
+    def _lift(self, factors: list[np.ndarray], t: np.ndarray) -> np.ndarray:
+        """blockdiag(factors) t, for factors of (k_s, p_s)."""
         spans = _spans([factor.shape[1] for factor in factors])
         pairs = zip(factors, spans, strict=True)
-        return np.vstack([matmul(factor, inner[span]) for factor, span in pairs])
+        return np.vstack([matmul(factor, t[span]) for factor, span in pairs])
 
 
 class FactoredKernel(KernelApproximation):
@@ -204,7 +205,7 @@ class FactoredKernel(KernelApproximation):
     ) -> None:
         super().__init__(sum(len(rows) for rows in groups), kernel_entries)
         self.basis, self.groups, self.bases = basis, groups, bases
-        self._columns = _spans([basis.shape[1] for basis in bases])
+        self._columns = _spans([W.shape[1] for W in bases])
         self._positions = np.empty((2, self.shape[0]), np.intp)
         for s, rows in enumerate(groups):
             self._positions[:, rows] = [np.full(len(rows), s), np.arange(len(rows))]
@@ -221,31 +222,31 @@ class FactoredKernel(KernelApproximation):
 
     @property
     def nbytes_(self) -> int:
-        n_bytes = sum(basis.nbytes + rows.nbytes for basis, rows in self._blocks())
+        n_bytes = sum(W.nbytes + rows.nbytes for W, rows in self._blocks())
         return n_bytes + self._positions.nbytes + (0 if self.link is None else self.link.nbytes)
 
     @property
     def n_parameters_(self) -> int:
         n_link_numbers = 0 if self.link is None else int(np.count_nonzero(self.link))
-        return sum(basis.size for basis in self.bases) + n_link_numbers
+        return sum(W.size for W in self.bases) + n_link_numbers
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         return zip(self.bases, self.groups, strict=True)
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         dtype = self.bases[0].dtype
-        inner = np.empty((self.rank, V.shape[1]), dtype)
-        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
-            inner[columns] = matmul(basis.T, V[rows].astype(dtype))
+        projected = np.empty((self.rank, V.shape[1]), dtype)
+        for (W, rows), columns in zip(self._blocks(), self._columns, strict=True):
+            projected[columns] = matmul(W.T, V[rows].astype(dtype))
         if self.link is not None:
-            inner = matmul(self.link, inner)
+            projected = matmul(self.link, projected)
         out = np.empty(V.shape)
-        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
-            out[rows] = matmul(basis, inner[columns])
+        for (W, rows), columns in zip(self._blocks(), self._columns, strict=True):
+            out[rows] = matmul(W, projected[columns])
         return out
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        """Rows of G at a indices; O(a n k) time, besides the products with L."""
+        """Rows of G at indices : (a,); O(a n k) time, besides the products with L."""
         block, position = self._positions[:, indices]
         WL = np.empty((len(indices), self.rank), self._linked_dtype)
         for s in np.unique(block):
@@ -266,28 +267,26 @@ class FactoredKernel(KernelApproximation):
         if self.link is None:
             return matmul(WL, self.bases[0].T)
         # One gather at the end is four times as fast as writing each block to its columns.
-        by_block = np.empty((len(WL), self.shape[1]), self.bases[0].dtype)
+        values_by_block = np.empty((len(WL), self.shape[1]), self.bases[0].dtype)
         starts = np.cumsum([0] + [len(rows) for rows in self.groups])
-        for basis, start, columns in zip(self.bases, starts, self._columns, strict=False):
-            by_block[:, start : start + len(basis)] = matmul(WL[:, columns], basis.T)
+        for W, start, columns in zip(self.bases, starts, self._columns, strict=False):
+            values_by_block[:, start : start + len(W)] = matmul(WL[:, columns], W.T)
         block, position = self._positions
-        return np.take(by_block, starts[block] + position, axis=1)
+        return np.take(values_by_block, starts[block] + position, axis=1)
 
     def scaled(self, scale: np.ndarray) -> "FactoredKernel":
         """S G S for S = diag(scale), with the link of G; O(n k)."""
         scaled_copy = copy.copy(self)
         scaled_copy.__dict__.pop("_core", None)
-        scaled_copy.bases = [
-            basis * scale[rows, None].astype(basis.dtype) for basis, rows in self._blocks()
-        ]
+        scaled_copy.bases = [W * scale[rows, None].astype(W.dtype) for W, rows in self._blocks()]
         return scaled_copy
 
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y. O(n k^2 + r^3 / 3) time, O(r^2) memory."""
         weights = self._core.dual_weights(self._products(Y), alpha)
         out = np.empty(Y.shape)
-        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
-            out[rows] = Y[rows] - _product(basis, weights[columns])
+        for (W, rows), columns in zip(self._blocks(), self._columns, strict=True):
+            out[rows] = Y[rows] - _product(W, weights[columns])
         return out / alpha
 
     def ridge_machine(
@@ -328,19 +327,19 @@ class FactoredKernel(KernelApproximation):
         core_values = np.maximum(core_values, 0.0)
 
         def apply(R: np.ndarray) -> np.ndarray:
-            inner = np.vstack(
+            projected = np.vstack(
                 [
-                    matmul(frame.T, matmul(basis.T, R[rows].astype(basis.dtype)))
-                    for frame, (basis, rows) in zip(frames, self._blocks(), strict=True)
+                    matmul(frame.T, matmul(W.T, R[rows].astype(W.dtype)))
+                    for frame, (W, rows) in zip(frames, self._blocks(), strict=True)
                 ]
             )
-            shrunk = inner / (values + alpha)[:, None]
-            rotated = matmul(core_vectors.T, inner[leading]) / (core_values + alpha)[:, None]
+            shrunk = projected / (values + alpha)[:, None]
+            rotated = matmul(core_vectors.T, projected[leading]) / (core_values + alpha)[:, None]
             shrunk[leading] = matmul(core_vectors, rotated)
-            shrunk = alpha * shrunk - inner
+            shrunk = alpha * shrunk - projected
             out = np.empty(R.shape)
-            for frame, span, (basis, rows) in zip(frames, spans, self._blocks(), strict=True):
-                out[rows] = R[rows] + matmul(basis, matmul(frame, shrunk[span]).astype(basis.dtype))
+            for frame, span, (W, rows) in zip(frames, spans, self._blocks(), strict=True):
+                out[rows] = R[rows] + matmul(W, matmul(frame, shrunk[span]).astype(W.dtype))
             out /= alpha
             return out
 
@@ -364,7 +363,7 @@ class FactoredKernel(KernelApproximation):
 
     @cached_property
     def _core(self) -> _Core:
-        return _Core([_basis_root(basis) for basis in self.bases], self.link)
+        return _Core([_basis_root(W) for W in self.bases], self.link)
 
     def eigenvalues(self) -> np.ndarray:
         """Eigenvalues of G other than the zeros beyond its rank, ascending. O(n k^2 + r^3)."""
@@ -372,15 +371,17 @@ class FactoredKernel(KernelApproximation):
 
     def _products(self, Y: np.ndarray) -> list[np.ndarray]:
         """W_s' Y."""
-        return [_transposed_product(basis, Y[rows]) for basis, rows in self._blocks()]
+        return [_transposed_product(W, Y[rows]) for W, rows in self._blocks()]
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """Return u = L W' coef for coef : (n, m); (r, m) float64. O(n k m + r^2 m) time.
 
         The functions with these coefficients are f(x) = w'u, where w is the row of W at x.
         """
-        inner = np.vstack(self._products(coef))
-        return inner if self.link is None else matmul(self.link.astype(inner.dtype), inner)
+        projected = np.vstack(self._products(coef))
+        return (
+            projected if self.link is None else matmul(self.link.astype(projected.dtype), projected)
+        )
 
     @abstractmethod
     def cross(self, X: Any) -> np.ndarray: ...
@@ -400,11 +401,11 @@ def _project(lifts: list[np.ndarray], link: np.ndarray | None, columns: list[sli
     return 0.5 * (core + core.T)
 
 
-def _basis_root(basis: np.ndarray) -> np.ndarray:
+def _basis_root(W: np.ndarray) -> np.ndarray:
     """R : (p, k) with R'R = W'W and orthogonal rows."""
-    gram = np.zeros((basis.shape[1], basis.shape[1]))
-    _add_gram(basis, gram)
-    return _root(gram, basis.itemsize)
+    gram = np.zeros((W.shape[1], W.shape[1]))
+    _add_gram(W, gram)
+    return _root(gram, W.itemsize)
 
 
 def _root(gram: np.ndarray, itemsize: int) -> np.ndarray:
@@ -414,10 +415,10 @@ def _root(gram: np.ndarray, itemsize: int) -> np.ndarray:
     return np.sqrt(eigenvalues[independent])[:, None] * vectors[:, independent].T
 
 
-def _add_gram(basis: np.ndarray, gram: np.ndarray) -> None:
+def _add_gram(W: np.ndarray, gram: np.ndarray) -> None:
     """gram += W'W, a batch of rows at a time."""
-    for start in range(0, len(basis), _BATCH_ROWS):
-        batch = basis[start : start + _BATCH_ROWS]
+    for start in range(0, len(W), _BATCH_ROWS):
+        batch = W[start : start + _BATCH_ROWS]
         gram += matmul(batch.T, batch)
 
 
@@ -426,24 +427,24 @@ def _pinv(root: np.ndarray) -> np.ndarray:
     return (root / np.einsum("ij,ij->i", root, root)[:, None]).T
 
 
-def _product(basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _product(W: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """W weights in float64, a batch of rows at a time."""
-    out = np.empty((len(basis), weights.shape[1]))
-    for start in range(0, len(basis), _BATCH_ROWS):
+    out = np.empty((len(W), weights.shape[1]))
+    for start in range(0, len(W), _BATCH_ROWS):
         rows = slice(start, start + _BATCH_ROWS)
-        out[rows] = matmul(basis[rows].astype(np.float64, copy=False), weights)
+        out[rows] = matmul(W[rows].astype(np.float64, copy=False), weights)
     return out
 
 
-def _transposed_product(basis: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _transposed_product(W: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """W' Y in float64, a batch of rows at a time."""
-    out = np.zeros((basis.shape[1], Y.shape[1]))
-    _add_product(basis, Y, out)
+    out = np.zeros((W.shape[1], Y.shape[1]))
+    _add_product(W, Y, out)
     return out
 
 
-def _add_product(basis: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:
+def _add_product(W: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:
     """out += W' Y in float64, a batch of rows at a time."""
-    for start in range(0, len(basis), _BATCH_ROWS):
+    for start in range(0, len(W), _BATCH_ROWS):
         rows = slice(start, start + _BATCH_ROWS)
-        out += matmul(basis[rows].astype(np.float64, copy=False).T, Y[rows])
+        out += matmul(W[rows].astype(np.float64, copy=False).T, Y[rows])

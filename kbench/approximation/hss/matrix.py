@@ -53,8 +53,8 @@ _LEARNT = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_ent
 # The shift that an error message suggests and the preconditioner adds, relative to the size of the
 # least eigenvalue, which is known to about 1 %. Set by hand.
 _SUGGESTED_SHIFT = 1.1
-# Rows of the larger of the two samples from which `estimated_rank` extrapolates, in 0.01 s. On
-# cadata, kin40k and protein the estimate is within 20 % of the compressed rank. Set by hand.
+# Rows of the larger of the two samples from which `estimated_rank` extrapolates; it takes 0.01 s.
+# On cadata, kin40k and protein the estimate is within 20 % of the compressed rank. Set by hand.
 _RANK_ROWS = 1000
 
 
@@ -96,6 +96,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
     trace_tol : float or None, default=None
         Bound on the relative Frobenius norm of the residual of each basis; 0 disables it.
     max_rank : int or None, default=None
+        Largest rank of a basis.
     max_near : int, "none" or None, default=None
         Maximum number of near columns of a node; "none" sets no limit.
     n_far : int or None, default=None
@@ -253,13 +254,13 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
             ordered = X[permutation]
             self.kernel_ = function
             self.ordered_kernel_ = KernelMatrix(function, ordered, self.dtype)
-        k = min(settings["n_neighbours"], n)
+        n_neighbours = min(settings["n_neighbours"], n)
         with trace.phase("neighbours"):
             # (n, k) neighbours; rows and entries in the order of the tree
             self._near: np.ndarray | None = None if like is None else like._near
             if neighbours is not None:
                 self._near = _inverse(permutation)[neighbours[permutation]]
-            elif self._near is None and k and len(self.tree_) > 1:
+            elif self._near is None and n_neighbours and len(self.tree_) > 1:
                 # The runner passes the preset's number as if the user had set it.
                 is_users_value = self.n_trees not in (None, HSS[self.preset]["n_trees"])
                 if is_users_value and n <= EXACT_ROWS:
@@ -268,7 +269,9 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
                         f"{EXACT_ROWS}, are searched exactly"
                     )
                 # In the order of the tree, neighbouring points are close in memory.
-                self._near = nearest_neighbours(ordered, k, rng, max_trees=settings["n_trees"])
+                self._near = nearest_neighbours(
+                    ordered, n_neighbours, rng, max_trees=settings["n_trees"]
+                )
         with trace.phase("compress"):
             self.nodes_ = compress(
                 self.ordered_kernel_,

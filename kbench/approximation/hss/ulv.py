@@ -45,7 +45,7 @@ class IndefiniteError(np.linalg.LinAlgError):
 
 @dataclass(frozen=True)
 class _Eliminated:
-    """lower : (m - r, m - r) L, Fortran order; coupling : (m - r, r) W."""
+    """Factors of a node: lower L : (m - r, m - r) in Fortran order, coupling W : (m - r, r)."""
 
     lower: np.ndarray
     coupling: np.ndarray

@@ -8,7 +8,8 @@ by k-means after Zhang, Tsang and Kwok, "Improved Nystrom Low-Rank Approximation
 
 which is k(x, x') if x or x' is a landmark. R comes from a pivoted Cholesky factorisation and not
 from eigenvectors: the features differ by a rotation, which does not change inner products, and take
-an eighth of the time of eigenvectors to factorise and half of the time to transform.
+an eighth of the time of eigenvectors to factorise and half of the time to transform
+(`scripts/bench_approximation.py nystrom` compares with scikit-learn's Nystroem).
 """
 
 from collections.abc import Callable

@@ -49,7 +49,7 @@ def leading_eigenpairs(
     rank = min(rank, m)
     if eigensolver == "randomized" and rank + _OVERSAMPLING < m:
         eigenvalues, vectors = _randomized_eigenpairs(gram, rank, rng)
-    elif eigensolver == "lanczos" and rank < m // 2:  # the bound is set by hand
+    elif eigensolver == "lanczos" and rank < m // 2:  # for more, `eigh` is faster; set by hand
         eigenvalues, vectors = eigsh(gram, rank, v0=rng.standard_normal(m))
     else:
         eigenvalues, vectors = scipy.linalg.eigh(gram, subset_by_index=(m - rank, m - 1))

@@ -42,12 +42,12 @@ def seeded_features(
         )
     if kernel == "matern":
         return MaternBlocks(d, n_features, seed, gamma, smoothness=smoothness, cache_mb=cache_mb)
-    if kernel in _BLOCKS:
-        return _BLOCKS[kernel](d, n_features, seed, gamma, cache_mb=cache_mb)
+    if kernel in _BLOCK_CLASSES:
+        return _BLOCK_CLASSES[kernel](d, n_features, seed, gamma, cache_mb=cache_mb)
     return SpectrumBlocks(d, n_features, seed, gamma, kernel=kernel, cache_mb=cache_mb)
 
 
-_BLOCKS: dict[str, Any] = {
+_BLOCK_CLASSES: dict[str, Any] = {
     "rbf": GaussianBlocks,
     "laplacian": LaplacianBlocks,
     "convolution": ConvolutionBlocks,
@@ -61,7 +61,7 @@ def seeded_kernels() -> list[str]:
         for name in kernel_names("spectrum")
         if isinstance(KERNELS[name].spectrum, IsotropicSpectrum)
     ]
-    return sorted({*_BLOCKS, "matern", "poly", *isotropic_kernels})
+    return sorted({*_BLOCK_CLASSES, "matern", "poly", *isotropic_kernels})
 
 
 def median_gamma(X: Any, rng: np.random.RandomState) -> float:

@@ -19,7 +19,7 @@ _FASTMATH = {"contract", "nsz", "nnan", "ninf", "arcp"}
 
 _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-_WORD = np.uint64(0xFFFFFFFF)
+_WORD_MASK = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 # Rounds of Philox4x32-10.
 _ROUNDS = 10
@@ -41,12 +41,12 @@ _L0, _L1, _L2, _L3, _L4 = (np.float32(2.0 / np.log(2.0) / k) for k in (1, 3, 5, 
 @njit(inline="always")
 def _four_words(index, stream, block, key):
     """Philox4x32-10 of four words, in the low halves of uint64, so that products are exact."""
-    a, b, c, d = index & _WORD, stream & _WORD, block & _WORD, block >> _32
-    k0, k1 = key & _WORD, key >> _32
+    a, b, c, d = index & _WORD_MASK, stream & _WORD_MASK, block & _WORD_MASK, block >> _32
+    k0, k1 = key & _WORD_MASK, key >> _32
     for _ in range(_ROUNDS):
         p, q = _MULTIPLIER_0 * a, _MULTIPLIER_1 * c
-        a, b, c, d = (q >> _32) ^ b ^ k0, q & _WORD, (p >> _32) ^ d ^ k1, p & _WORD
-        k0, k1 = (k0 + _WEYL_0) & _WORD, (k1 + _WEYL_1) & _WORD
+        a, b, c, d = (q >> _32) ^ b ^ k0, q & _WORD_MASK, (p >> _32) ^ d ^ k1, p & _WORD_MASK
+        k0, k1 = (k0 + _WEYL_0) & _WORD_MASK, (k1 + _WEYL_1) & _WORD_MASK
     return a, b, c, d
 
 
@@ -162,5 +162,6 @@ def cosines_and_sines(rows: np.ndarray, scale: np.float32) -> None:
     first r columns and sines in the others, times `scale`. The rounding of an angle t to float32
     costs an error of 4e-7 |t|.
     """
-    # 1 ns for each number of the array: set by hand.
+    # The estimate, 1 ns for each number of the array, decides on the number of threads:
+    # `scripts/bench_dsgd.py` measures it.
     run(_COSINES_AND_SINES, rows, scale, n=len(rows), nanoseconds=rows.size, multiple=1)

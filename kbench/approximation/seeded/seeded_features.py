@@ -157,9 +157,11 @@ class _FourierBlocks(SeededFeatures):
         """Fill out : (d, r) with frequencies and return the factor to multiply them with."""
 
     def _draw(self, block: int) -> np.ndarray:
-        out = np.empty((self.d, self.n_features // 2), np.float32)
-        out *= np.float32(self._frequencies(block, out) / (2.0 * np.pi))  # angles in turns
-        return out
+        frequencies = np.empty((self.d, self.n_features // 2), np.float32)
+        frequencies *= np.float32(
+            self._frequencies(block, frequencies) / (2.0 * np.pi)
+        )  # angles in turns
+        return frequencies
 
     def _write(self, frequencies: np.ndarray, X: Any, out: np.ndarray) -> None:
         r = frequencies.shape[1]

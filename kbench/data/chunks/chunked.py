@@ -52,11 +52,11 @@ def chunked_files(
     elif n_features is None:
         checked_options = surveyed(files, checked_options)
         n_features = int(checked_options["n_features"])
-    dense = n_features <= _DENSE_COLUMNS
+    is_dense = n_features <= _DENSE_COLUMNS
 
-    def read(rows: int) -> Iterator[Block]:
-        for X, y, place in pieces(format, files, rows, checked_options):
-            yield Block(X if isinstance(X, np.ndarray) or not dense else X.toarray(), y, place)
+    def read(n_rows: int) -> Iterator[Block]:
+        for X, y, place in pieces(format, files, n_rows, checked_options):
+            yield Block(X if isinstance(X, np.ndarray) or not is_dense else X.toarray(), y, place)
 
     return ChunkedRows(read, n_features=n_features, **options)
 
@@ -88,7 +88,7 @@ def chunked_generator(
     """
     generator = generators.build(name, d=d, seed=seed, noise=noise)
 
-    def read(rows: int) -> Iterator[Block]:
+    def read(n_rows: int) -> Iterator[Block]:
         for k, (X, y) in enumerate(generator.chunks(part, n), start=1):
             yield Block(X, y, f"{name}, chunk {k}")
 

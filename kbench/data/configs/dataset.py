@@ -69,10 +69,10 @@ def by_files(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         if not ((variant or {}).get("source") or {}).get("files"):
             continue
         variant_config = with_variant({**config, "variant": name})
-        lists = (
+        matches = (
             n for n, c in configs if c["source"].get("files") == variant_config["source"]["files"]
         )
-        names = next(lists, None)
+        names = next(matches, None)
         if names is None:
             configs.append(([name], variant_config))
         elif names:  # an empty list is the data set itself, whose variants are not listed

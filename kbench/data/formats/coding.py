@@ -48,12 +48,12 @@ from kbench.data.formats.table import (
     Table,
     is_number,
     place_of_row,
+    reads_as_number,
     require_dropped,
     require_layout,
     require_same_columns,
-    shown_number,
     stack_pieces,
-    strange_texts,
+    unknown_target_texts,
 )
 from kbench.data.sources.array_file import ArrayWriter
 from kbench.errors import DataError, counted
@@ -314,7 +314,7 @@ class Coding:
         coded = {n: counts for n, counts in texts.items() if n not in {*configured}}
         if coded and not self._options.auto:
             counts_text = (
-                f"{name} ({len(counts)}{' numbers as texts' * all(map(shown_number, counts))})"
+                f"{name} ({len(counts)}{' numbers as texts' * all(map(reads_as_number, counts))})"
                 for name, counts in coded.items()
             )
             yield f"columns of texts become one feature a category: {listed(counts_text)}"
@@ -378,7 +378,7 @@ class Coding:
         y = np.concatenate([_target(t, labels) for t in tables])
         where, target = place_of_row(tables), str(tables[0].target)
         if self.known is not None:
-            labels = (*(labels or ()), *strange_texts(tables, y))
+            labels = (*(labels or ()), *unknown_target_texts(tables, y))
         else:
             if labels is not None and not self._options.text_target:
                 texts = [k for k, text in enumerate(labels) if number(text) is None]

@@ -411,7 +411,7 @@ def is_number(text: str) -> bool:
     return number(text) is not None or is_missing(text, numeric=True)
 
 
-def shown_number(text: str) -> bool:
+def reads_as_number(text: str) -> bool:
     """Whether a text is a number, plain or as people write it: `1,5`, `$ 1.50`."""
     return is_number(text) or any(decorated_number(text, mark) is not None for mark in ".,")
 
@@ -479,7 +479,7 @@ def stack_pieces(pieces: list[Any]) -> Any:
     return vstack(pieces, format="csr")
 
 
-def strange_texts(tables: list[Table], y: np.ndarray) -> list[str]:
+def unknown_target_texts(tables: list[Table], y: np.ndarray) -> list[str]:
     """The target texts, other than missing ones, of the rows where y : (n,) is NaN (unknown)."""
     texts: set[str] = set()
     start = 0

@@ -101,9 +101,10 @@ def missing_message(file: FileStatus, folders: Folders, *, why: str = "") -> str
     source = f", fetching {file.url} failed: {why}" if why else f", it comes from {file.url}"
     if file.url is None:
         source = ", nowhere to fetch it from"
-    dirs = " or ".join(str(f) for f in (folders.own, *folders.read_only))
-    return f"{file.name} is not there{source}; put it (plain, xz, bz2, gz or zip) into {dirs}" + (
-        "" if folders.read_only else " or a folder named in $KBENCH_DATA"
+    folder_names = " or ".join(str(f) for f in (folders.own, *folders.read_only))
+    return (
+        f"{file.name} is not there{source}; put it (plain, xz, bz2, gz or zip) into {folder_names}"
+        + ("" if folders.read_only else " or a folder named in $KBENCH_DATA")
     )
 
 
