@@ -371,8 +371,8 @@ def _first_column_is_text(names: list[str], options: Options) -> bool:
         return True
     columns = options.columns
     lists = [columns.get(key) for key in ("categorical", "drop")]
-    keys = [columns.get("group"), *(w for e in lists if isinstance(e, list) for w in e)]
-    return any(w == 1 or matching(names, w) == names[0] for w in keys if w is not None)
+    named = [columns.get("group"), *(c for e in lists if isinstance(e, list) for c in e)]
+    return any(c == 1 or matching(names, c) == names[0] for c in named if c is not None)
 
 
 def _require_no_title(first: str, later: list[tuple[int, bytes]], where: str) -> None:
@@ -380,14 +380,18 @@ def _require_no_title(first: str, later: list[tuple[int, bytes]], where: str) ->
 
     The table is the last lines with equally many delimiters, at least three (set by hand).
     """
-    bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in later))]
-    numbers = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
-    if len(later) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in numbers.values()):
+    unquoted = [
+        re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in later))
+    ]
+    counts_by_delimiter = {d: [raw.count(d.encode()) for raw in unquoted] for d in "\t;|,"}
+    if len(later) < 3 or any(
+        counts[0] and len(set(counts)) == 1 for counts in counts_by_delimiter.values()
+    ):
         return
     words = len(first.encode().split())
     if all(len(raw.split()) in (words, words + 1) for _, raw in later):
         return  # white space is the delimiter
-    for delimiter, counts in numbers.items():
+    for delimiter, counts in counts_by_delimiter.items():
         n_titles = next(k for k in range(len(counts)) if len({*counts[k:]}) == 1)
         if counts[-1] and not counts[0] and len(counts) - n_titles > 2:
             raise DataError(

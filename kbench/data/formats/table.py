@@ -231,8 +231,8 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     """
     columns, known = options.columns, options.known
     index = {*index, *_index_names(names)}
-    keys = columns.get("categorical") or []
-    texts = [] if options.auto else [choose(names, w, "categorical", path) for w in keys]
+    configured = columns.get("categorical") or []
+    texts = [] if options.auto else [choose(names, c, "categorical", path) for c in configured]
     dropped = _dropped_columns(names, options, path)
     if known is not None:
         missing_name = next((name for name in known["columns"] if name not in names), None)

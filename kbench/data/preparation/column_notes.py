@@ -47,8 +47,8 @@ def column_notes(layout: ColumnLayout, rows: Rows, task: str) -> list[str]:
         about = f"the column {printable(name)!r}"
         if numbering[indices].any():
             notes.append(f"{about} numbers the rows and is taken as a feature; {leave_out}")
-        elif (fault := statistics.leak(indices)) is not None:
-            notes.append(f"{about} {fault}: if it is not known before the target, {leave_out}")
+        elif (sentence := statistics.leak_sentence(indices)) is not None:
+            notes.append(f"{about} {sentence}: if it is not known before the target, {leave_out}")
     return notes
 
 
@@ -88,7 +88,7 @@ class _Classes:
                 self._low[k] = np.minimum(self._low[k], members.min(axis=0))
                 self._high[k] = np.maximum(self._high[k], members.max(axis=0))
 
-    def leak(self, indices: np.ndarray) -> str | None:
+    def leak_sentence(self, indices: np.ndarray) -> str | None:
         """What a note says of a column with one value for each class, different for all classes."""
         low, high = self._low[:, indices], self._high[:, indices]
         if len(low) < 2 or (low != high).any() or len(np.unique(low, axis=0)) < len(low):
@@ -116,7 +116,7 @@ class _Numbers:
         self._sums += np.array(np.broadcast_arrays(*sums))
         self._n += z.size
 
-    def leak(self, indices: np.ndarray) -> str | None:
+    def leak_sentence(self, indices: np.ndarray) -> str | None:
         """What a note says of a column of which the target is a linear function up to rounding."""
         if indices.size > 1 or not self._n:
             return None

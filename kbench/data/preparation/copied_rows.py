@@ -23,8 +23,8 @@ def copied_rows(train: Rows, test: Rows) -> str | None:
     Columns with few values make equal rows likely. By the Good-Turing estimate, a new row from the
     same distribution equals a training row with probability 1 - (rows that occur once) / n.
     """
-    n = sum(rows.n * rows.d * rows.density for rows in (train, test))
-    if n > _MAX_VALUES or train.d != test.d:
+    n_entries = sum(rows.n * rows.d * rows.density for rows in (train, test))
+    if n_entries > _MAX_VALUES or train.d != test.d:
         return None
     train_hashes = _hashes(train)
     distinct, counts = np.unique(train_hashes, return_counts=True)

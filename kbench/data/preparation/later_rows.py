@@ -17,7 +17,7 @@ from kbench.data.sources.folders import Folders
 from kbench.data.sources.rows import Rows, join
 from kbench.errors import ConfigError, DataError, counted
 
-_TRAINED_WITHOUT = (
+_NO_IMPUTATION_REMEDY = (
     "the model was trained without missing numbers; a model trained with "
     "dataset.missing=mean, median or indicator fills them"
 )
@@ -29,10 +29,10 @@ def _merge_options(trained: Mapping[str, Any], source: Mapping[str, Any]) -> dic
     A column is dropped if the training or the command drops it.
     """
     options: dict[str, Any] = {}
-    for group in ("columns", "arrays"):
-        old, new = trained.get(group) or {}, source.get(group) or {}
+    for options_key in ("columns", "arrays"):
+        old, new = trained.get(options_key) or {}, source.get(options_key) or {}
         new = {key: value for key, value in new.items() if value not in (None, [], "error")}
-        options[group] = {**old, **new}
+        options[options_key] = {**old, **new}
     options["columns"]["drop"] = [
         *((trained.get("columns") or {}).get("drop") or []),
         *((source.get("columns") or {}).get("drop") or []),
@@ -80,24 +80,24 @@ def read_rows(
     task = target.task
     request = {**config, "task": task if config.get("task") is None else config["task"]}
     source = dict(config["source"])
-    single = source["kind"] == "file"
+    is_file = source["kind"] == "file"
     trained = preparation.source
     name = trained.get("format")
-    kind = source.get("format") or format_by_suffix(str(config.get("path")))
+    new_format = source.get("format") or format_by_suffix(str(config.get("path")))
     # If the training data had no format (a bundled data set), the format of the new file counts.
-    if single and name is not None and not (FORMATS[name].pieces or FORMATS[name].splits):
-        alike = kind is None or FORMATS[kind].options == FORMATS[name].options
+    if is_file and name is not None and not (FORMATS[name].pieces or FORMATS[name].splits):
+        alike = new_format is None or FORMATS[new_format].options == FORMATS[name].options
         if alike:  # CSV, Parquet and ARFF are alike, because columns are matched by name
-            source |= {**trained, **_merge_options(trained, source), "format": kind or name}
+            source |= {**trained, **_merge_options(trained, source), "format": new_format or name}
         elif not own_source:
             raise DataError(
-                f"dataset.path={config['path']} is a {kind} file, the model was trained on {name}; "
-                "should be rows of the same kind, or dataset.source.format=... reads them"
+                f"dataset.path={config['path']} is a {new_format} file, the model was trained on "
+                f"{name}; should be rows of the same kind, or dataset.source.format=... reads them"
             )
     request = complete({**request, "source": source})
     source = dict(request["source"])
     name = source.get("format") or "libsvm"
-    if name == "libsvm" and single and source.get("zero_based") is None:
+    if name == "libsvm" and is_file and source.get("zero_based") is None:
         source["zero_based"] = preparation.source.get("zero_based")
     request["source"] = dict(source)
     source |= {
@@ -105,7 +105,7 @@ def read_rows(
         "missing": "error" if preparation.imputation is None else "filled",
         "missing_target": "drop",
     }
-    if name == "libsvm" and single:
+    if name == "libsvm" and is_file:
         imputation = preparation.imputation
         width = preparation.n_features if imputation is None else imputation.fill.size
         request["n_features"] = width
@@ -122,11 +122,11 @@ def read_rows(
     checked["source"] = source
     if preparation.imputation is not None:
         checked["missing"] = None  # the model's imputation fills missing numbers
-    if single:
+    if is_file:
         try:
             raw = loading.read_parts(checked, files, scratch)
         except DataError as error:
-            raise DataError(str(error).replace(MISSING_REMEDY, _TRAINED_WITHOUT)) from None
+            raise DataError(str(error).replace(MISSING_REMEDY, _NO_IMPUTATION_REMEDY)) from None
         rows: Rows = join(raw.parts)
         rows.notes = raw.notes
         if trained_on is not None and fingerprint(checked, folders) == trained_on:

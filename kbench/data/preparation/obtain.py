@@ -355,14 +355,14 @@ def _load_libsvm(
         formats.require_targets(part.y, where[role], _target_range(config))
     for file in files:
         if file.sample is not None:
-            parts[file.role] = _draw(parts[file.role], *file.sample, file)
+            parts[file.role] = _sampled(parts[file.role], *file.sample, file)
     _check_facts(config, {role: p.y for role, p in parts.items()}, largest_index, files)
     note = "indices start at 0, as the index 0 occurs; dataset.source.zero_based=false refuses it"
     notes = (note,) if auto and zero_based else ()
     return RawParts(list(parts.values()), zero_based=zero_based, notes=notes)
 
 
-def _draw(part: Any, n: int, seed: int, file: FileStatus) -> Any:
+def _sampled(part: Any, n: int, seed: int, file: FileStatus) -> Any:
     """n random rows of `part`, in the order of the file."""
     if n > part.n:
         raise DataError(f"{file.path}: has {part.n} rows, should have {n} at least")

@@ -63,7 +63,7 @@ values become equal in float32; and columns of whole numbers that become equal i
 
 def _lossy_columns(rows: Rows, scaling: ColumnScaling | None) -> _MergedColumns:
     n_rows = max(2, min(_ROWS, _ENTRIES // max(1, rows.d)))
-    X = _first(rows.blocks(), n_rows, np.vstack)
+    X = _first_rows(rows.blocks(), n_rows, np.vstack)
     if X.dtype.itemsize < np.dtype(np.float64).itemsize:
         return [], []
     X = X.astype(np.float64, copy=False)  # converts other byte orders and longer floats
@@ -86,7 +86,7 @@ def _lossy_sparse_columns(rows: Any, scaling: ColumnScaling | None) -> _MergedCo
     from scipy.sparse import vstack
 
     n_rows = max(2, min(_ROWS, _ENTRIES * rows.n // max(1, rows.nnz)))
-    csr = _first(rows.csr_blocks(), n_rows, partial(vstack, format="csr"))
+    csr = _first_rows(rows.csr_blocks(), n_rows, partial(vstack, format="csr"))
     order = np.argsort(csr.indices, kind="stable")
     columns, values = csr.indices[order], csr.data[order]
     inexact = values.astype(np.float32) != values
@@ -101,13 +101,13 @@ def _lossy_sparse_columns(rows: Any, scaling: ColumnScaling | None) -> _MergedCo
     return [column for column in lossy if column is not None], huge
 
 
-def _first(blocks: Iterator[Any], n: int, stack: Callable[[list[Any]], Any]) -> Any:
+def _first_rows(blocks: Iterator[Any], n: int, stack: Callable[[list[Any]], Any]) -> Any:
     """The first n rows of the blocks, or all rows if there are fewer."""
-    pieces, rows = [], 0
+    pieces, n_rows = [], 0
     for block in blocks:
-        pieces.append(block[: n - rows])
-        rows += pieces[-1].shape[0]
-        if rows == n:
+        pieces.append(block[: n - n_rows])
+        n_rows += pieces[-1].shape[0]
+        if n_rows == n:
             break
     return stack(pieces) if len(pieces) > 1 else pieces[0]
 

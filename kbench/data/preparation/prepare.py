@@ -415,16 +415,16 @@ def _write_csr(folder: Path, name: str, rows: Any, n: int, scaling: Any) -> None
     """Write the first n rows; `scaling` is None or leaves zeros unchanged."""
     rows = rows.take(np.arange(n))
     nnz = rows.nnz
-    index = np.int32 if nnz <= np.iinfo(np.int32).max else np.int64
+    index_dtype = np.int32 if nnz <= np.iinfo(np.int32).max else np.int64
     with (
         ArrayWriter(folder / f"{name}.data.npy", (nnz,), np.float32) as data,
         ArrayWriter(folder / f"{name}.indices.npy", (nnz,), np.int32) as indices,
-        ArrayWriter(folder / f"{name}.indptr.npy", (n + 1,), index) as indptr,
+        ArrayWriter(folder / f"{name}.indptr.npy", (n + 1,), index_dtype) as indptr,
     ):
         indptr.write(np.zeros(1))
-        written = 0
+        n_written = 0
         for csr in rows.csr_blocks():
             data.write(csr.data if scaling is None else csr.data * scaling.factor[csr.indices])
             indices.write(csr.indices)
-            indptr.write(csr.indptr[1:].astype(np.int64) + written)
-            written += csr.nnz
+            indptr.write(csr.indptr[1:].astype(np.int64) + n_written)
+            n_written += csr.nnz

@@ -119,7 +119,7 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
         row_numbers = holdout_rows(y, holdout, classes=classes, groups=groups)
         groups = None if groups is None else groups[row_numbers[0]]
         for part, rows in zip(("train", "test"), row_numbers, strict=True):
-            arrays |= {f"X_{part}": _rows(X, rows), f"y_{part}": _rows(y, rows)}
+            arrays |= {f"X_{part}": _read_only_rows(X, rows), f"y_{part}": _read_only_rows(y, rows)}
     fields = ("name", "variant", "task", "n_classes", "sha256")
     facts = {name: meta[name] for name in fields}
     notes = tuple(meta["notes"])
@@ -140,7 +140,7 @@ def _open(folder: Path, array: str, meta: dict[str, Any]) -> Any:
     return csr
 
 
-def _rows(X: Any, rows: np.ndarray) -> Any:
+def _read_only_rows(X: Any, rows: np.ndarray) -> Any:
     """A read-only copy of rows of an array; the memory maps are read-only, too."""
     part = X[rows]
     dense = isinstance(part, np.ndarray)
