@@ -100,7 +100,7 @@ class KernelApproximation(LinearOperator, ABC):
     def machine(self, coef: np.ndarray) -> Machine:
         """The function X -> cross(X) @ coef for coef : (n, m).
 
-        It keeps the arrays that evaluation needs, if possible fewer than the n training points.
+        The function keeps the arrays that its evaluation needs, if possible of fewer than n points.
         """
 
     @abstractmethod
@@ -149,8 +149,8 @@ class KernelApproximation(LinearOperator, ABC):
 class Approximation(Protocol):
     """A kernel approximation as an estimator, fitted or not.
 
-    It also has scikit-learn's `get_params`, `set_params` and, if it draws random numbers, a
-    parameter `random_state`.
+    An approximation also has scikit-learn's `get_params`, `set_params` and, if it draws random
+    numbers, a parameter `random_state`.
 
     Attributes
     ----------

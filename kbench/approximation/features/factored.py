@@ -63,9 +63,9 @@ class RowBasis(Protocol):
 class FactoredEquations:
     """W'W and W'Y of G = W L W', summed over rows that are read once.
 
-    They determine the ridge model of all rows: with the solution t of (S + alpha I) t = R^-T W'Y,
-    the function is x -> <row of W at x, L R' t>. Memory holds the sums, whatever the number of
-    rows.
+    The sums determine the ridge model of all rows: with the solution t of (S + alpha I) t =
+    R^-T W'Y, the function is x -> <row of W at x, L R' t>. Memory holds the sums, whatever the
+    number of rows.
 
     Parameters
     ----------

@@ -293,7 +293,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
     def estimated_rank(self, X: Any) -> float:
         """Rank of the block between the two clusters of rows X : (n, d), before it is compressed.
 
-        It is extrapolated from the ranks of two samples, as a power of the number of rows. A rank
+        The rank is extrapolated from those of two samples, as a power of the number of rows. A rank
         near the number of rows of the smaller cluster means that compression saves nothing.
         """
         # The estimate decides how a matrix is computed, not its values: a fixed seed will do.
@@ -432,7 +432,10 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         return HSSKernel(self)
 
     def relative_error(self, n_rows: int = 200, random_state: Any = None) -> float:
-        """||K - K~||_F / ||K||_F on sampled rows. O(n_rows n (d + r + leaf_size))."""
+        """||K - K~||_F / ||K||_F on sampled rows. O(n_rows n (d + r + leaf_size)).
+
+        More rows estimate the error of all rows better; the default is set by hand.
+        """
         positions = _inverse(self.tree_.permutation)
         kernel = self.ordered_kernel_.astype(np.float64)
         rows = sampled_rows(self.shape[0], n_rows, check_random_state(random_state))

@@ -67,7 +67,8 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
     m)) for pivots. Transforming a row costs O(m d).
     """
 
-    # Large batches: the kernel functions work in tiles that fit the caches anyway. Set by hand.
+    # Bytes of a batch, 32 MiB: more take more memory, fewer cost more calls. Batches may exceed the
+    # caches, because the kernel functions work in tiles that fit them. Set by hand.
     _batch_bytes: ClassVar[int] = 1 << 25
     _phase: ClassVar[str] = "landmarks"
 

@@ -22,8 +22,8 @@ from kbench.intrinsics.products import matmul
 # Guard: eigenvalues below this multiple of the largest are dropped: float32 features along them
 # would be rounding errors.
 _EIGENVALUE_CUT = 1e-6
-# Extra columns of the sketch, and power iterations, of the randomised range finder. Both raise
-# accuracy and cost; Halko, Martinsson and Tropp recommend them for slowly decaying spectra.
+# Extra columns of the sketch, and power iterations, of the randomised range finder: more of either
+# raise accuracy and cost. Halko, Martinsson and Tropp recommend both for slowly decaying spectra.
 _OVERSAMPLING = 10
 _POWER_ITERATIONS = 1
 

@@ -194,7 +194,7 @@ class MaternBlocks(_FourierBlocks):
 
     Parameters
     ----------
-    smoothness : nu; 2 nu is an integer
+    smoothness : nu; 2 nu is an integer. The default is that of scikit-learn's `Matern`.
     """
 
     def __init__(
@@ -259,6 +259,7 @@ class TensorSketchBlocks(SeededFeatures):
 
     Parameters
     ----------
+    degree : p. The default is that of scikit-learn's `SVC`.
     coef0 : Not negative
     """
 

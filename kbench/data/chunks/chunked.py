@@ -11,7 +11,7 @@ from kbench.data.chunks.stream import pieces, read_options, require_readable, su
 from kbench.data.sources import generators
 
 # Number of columns up to which sparse rows become dense: dense arrays suit more methods, but take
-# more memory. As DENSE_COLUMNS in `kbench.data.preparation.prepare`, it is set by hand.
+# more memory. Set by hand, to the value of DENSE_COLUMNS in `kbench.data.preparation.prepare`.
 _DENSE_COLUMNS = 1024
 
 

@@ -159,7 +159,7 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
         _check_keys(variant or {}, f"dataset.variants.{name}.")
     checked = with_variant(config)
     _check_keys(checked, "dataset.")
-    # This is checked before `complete`, which reads the file to find the task.
+    # The path is checked before `complete`, which reads the file to find the task.
     if (checked.get("source") or {}).get("kind") == "file" and not checked.get("path"):
         raise ConfigError("dataset.path has no value: add dataset.path=FILE to the command")
     checked = complete(checked)

@@ -87,10 +87,11 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
 def _names_are_positions(fields: list[str], sample: Sequence[list[str]]) -> bool:
     """Whether the names in a record are positions of a spectrum or of a series.
 
-    This holds for five or more numbers in equal steps, if no row of the sample has equal steps. It
-    also holds for three or more numbers that rise or fall, if fewer than half of the rows do so,
-    and if each other name is not among the texts of its column, each of which occurs twice or more.
-    These numbers, and the relative tolerance 1e-6 of equal steps, are set by hand.
+    Five or more numbers in equal steps are positions, if no row of the sample has equal steps.
+    Three or more numbers that rise or fall are positions, if fewer than half of the rows do so and
+    there are other names, none of which is among the texts of its column, and each of these texts
+    occurs twice or more. The limits, and the relative tolerance 1e-6 of equal steps, are set by
+    hand.
     """
     if len(sample) < 3:
         return False

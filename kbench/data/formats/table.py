@@ -310,7 +310,7 @@ def _dropped_columns(names: list[str], options: Options, path: Path) -> set[str]
     """The columns of this file that the config leaves out."""
     dropped = set()
     for column in options.columns.get("drop") or []:
-        # One of several files, and later rows, may lack such a column.
+        # A file among several, and later rows, may lack a column that is dropped.
         must_exist = not options.several and options.known is None
         if must_exist or isinstance(column, int) or matching(names, column) is not None:
             dropped.add(choose(names, column, "drop", path))

@@ -2,8 +2,8 @@
 
 A prepared folder holds `X_train`, `y_train`, `X_test` and `y_test` as .npy files (three files for a
 CSR matrix), `meta.json`, and, if they exist, the scaling of columns, the imputation and the groups
-of training rows. It is made under another name and renamed, so that a folder of this name is
-complete.
+of training rows. The folder is made under a temporary name and renamed, so that a folder of the
+final name is complete.
 """
 
 import json
@@ -46,7 +46,7 @@ class Dataset:
     sha256 : str
         Checksum of the raw content.
     preparation : Preparation
-        Prepares later rows in the same way.
+        The parameters with which later rows are prepared in the same way.
     groups_train : ndarray of int64 or None, shape (n,)
         Training rows with equal numbers stay on one side of a random split.
     notes : tuple of str

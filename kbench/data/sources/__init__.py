@@ -1,5 +1,5 @@
 """Sources of rows: files, downloads, bundled tables, generators; read in bounded memory.
 
-Nothing here interprets what a file holds: that is in `formats`, and what becomes of the rows in
-`preparation`.
+These modules do not interpret the content of a file: `formats` does, and `preparation` scales and
+splits the rows.
 """

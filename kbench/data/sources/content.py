@@ -1,9 +1,10 @@
 """The decompressed bytes of a raw file, and their sha256.
 
 gzip, bzip2, xz and zip are recognised by content, not by the file's name. The sha256 of the
-decompressed bytes identifies the data, so that `ijcnn1.xz` and `ijcnn1.bz2` are the same data. It
-is cached by path, size, modification time and inode change time. The inode change time differs even
-if `cp -p`, `tar` or `rsync -t` replace the file by another one of the same size and date.
+decompressed bytes identifies the data, so that `ijcnn1.xz` and `ijcnn1.bz2` are the same data. This
+checksum is cached by path, size, modification time and inode change time. The inode change time
+differs even if `cp -p`, `tar` or `rsync -t` replace the file by another one of the same size and
+date.
 """
 
 import bz2
@@ -100,7 +101,7 @@ def _open(path: Path) -> IO[bytes]:
             return opener(path, "rb")  # type: ignore[operator]
     if head.startswith(b"PK\x03\x04") and path.suffix != ".npz":  # an .npz is itself an archive
         archive = zipfile.ZipFile(path)
-        # macOS adds such members to archives. They hold icons and attributes, no data.
+        # macOS adds members of these names to archives, which hold icons and attributes, no data.
         macos_names = ("__MACOSX/", ".DS_Store")
         members = [
             m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(macos_names))
