@@ -116,7 +116,8 @@ class KernelApproximation(LinearOperator, ABC):
     ) -> Machine:
         """The function X -> cross(X) @ (G + alpha I)^-1 Y for Y : (n, m).
 
-        scale : (n,), square roots s of weights of the rows: (G + alpha diag(1/s^2))^-1 Y.
+        scale : (n,), square roots s of the rows' weights; the coefficients are then
+            (G + alpha diag(1/s^2))^-1 Y.
 
         Raises
         ------
@@ -132,7 +133,7 @@ class KernelApproximation(LinearOperator, ABC):
     def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
         """A map R : (n, m) -> (n, m) float64 close to (G + alpha I)^-1 R, for conjugate gradients.
 
-        Symmetric positive definite for alpha > 0, even if G is indefinite.
+        The map is symmetric positive definite for alpha > 0, even if G is indefinite.
         """
 
     def scaled(self, scale: np.ndarray) -> "KernelApproximation":

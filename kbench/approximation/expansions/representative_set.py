@@ -5,7 +5,7 @@ Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Po
 subsets of neighbours (second level). In a subset A,
 
     X* = the rows on the smallest ball around phi(A);
-    for the other rows x, the farthest from its centre first:
+    for the other rows x, the farthest from the ball's centre first:
         if min_mu ||phi(x) - sum_t mu_t phi(x_t)||^2 > eps over convex mu on X*:  X* <- X* + {x}
 
 Afterwards every row is a convex combination mu of X* up to eps, and its weight is divided over X*

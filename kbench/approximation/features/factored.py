@@ -54,10 +54,11 @@ class RowBasis(Protocol):
     def dtype(self) -> np.dtype: ...
 
     def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """The block s of rows of X : (u, d), their indices, and their rows of W : (.., k_s)."""
+        """Yield for each block with rows of X : (u, d) its number s, the rows' indices, and their
+        rows of W : (.., k_s)."""
 
     def machine(self, weights: np.ndarray) -> Machine:
-        """The function of weights : (r, m)."""
+        """The function x -> <row of W at x, weights> for weights : (r, m)."""
 
 
 class FactoredEquations:

@@ -34,8 +34,9 @@ MIN_BATCH = 32
 # Rows per block in which a `FeatureMachine` computes features: memory against the overhead of a
 # call. Set by hand.
 _BATCH_ROWS = 2048
-# Width of CSR rows up to which batches become dense, because BLAS is then faster than sparse
-# products. A wider dense batch would take more memory than the entries of all rows. Set by hand.
+# Number of columns of CSR rows up to which batches become dense, because BLAS is then faster than
+# sparse products. A wider dense batch would take more memory than the entries of all rows. Set by
+# hand.
 _DENSE_COLUMNS = 1 << 14
 
 
@@ -92,7 +93,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def expansion(self, weights: np.ndarray) -> KernelExpansion | LocalLandmarks | None:
         """<weights, z(x)> for weights : (n_features_out_, m) as an expansion in landmarks, if the
-        features are linear in kernel values of landmarks."""
+        features are linear in kernel values of landmarks; else None."""
         return None
 
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> KernelApproximation:
@@ -124,7 +125,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         fill_batch = self._filler(out.dtype)
         batch_rows = max(MIN_BATCH, self._batch_bytes // (out.itemsize * self.n_features_out_))
         if is_wide(X):
-            # Some maps make wide rows dense: a batch of these is float64, and bounded, too.
+            # Some maps make a batch of wide rows dense in float64, which has to be bounded, too.
             batch_rows = min(batch_rows, max(1, self._batch_bytes // (8 * X.shape[1])))
         for start in range(0, len(out), batch_rows):
             rows = slice(start, start + batch_rows)

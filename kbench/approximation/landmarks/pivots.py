@@ -15,7 +15,7 @@ from kbench.kernels import KernelMatrix
 
 # Pivots proposed at a time. Larger blocks make matrix products faster, but a larger fraction of the
 # proposals is rejected. Set by hand.
-_BLOCK = 64
+_N_PROPOSALS = 64
 # Guard: stop when the trace of the residual is below this multiple of the trace of K, the rounding
 # of float32.
 _NEGLIGIBLE_TRACE = 1e-7
@@ -35,7 +35,7 @@ def randomly_pivoted_landmarks(
 
 
 def randomly_pivoted_cholesky(
-    kernel: KernelMatrix, size: int, rng: np.random.RandomState, block_size: int = _BLOCK
+    kernel: KernelMatrix, size: int, rng: np.random.RandomState, block_size: int = _N_PROPOSALS
 ) -> tuple[np.ndarray, np.ndarray]:
     """The landmarks, and F : (n, r) float32 with F F' = K_nS K_SS^-1 K_Sn, which is near K.
 
@@ -84,7 +84,7 @@ def _accept(
     diagonal: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """The accepted proposals: the probability is the current residual over that when proposed.
+    """The accepted proposals; the probability is the current residual over that at the proposal.
 
     diagonal : (n,) of the residual K - F F' when the rows were proposed
     """

@@ -23,8 +23,8 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.tiles import LOG2_E
 
-# Guard: singular values of Cb below this multiple of the largest are dropped: in float32 the
-# columns along them are rounding errors.
+# Guard: singular values of Cb below this multiple of the largest are dropped, because in float32
+# the columns along their vectors are rounding errors.
 _SINGULAR_VALUE_CUT = 1e-5
 # Guard: eigenvalues of U'GU below this multiple of the largest are dropped. Their square
 # roots scale R, and rounding errors make the smallest ones negative.

@@ -1,7 +1,7 @@
 """Nystrom features of a given rank, from the leading eigenvectors of more landmarks; ensembles.
 
-The form of the comparison in Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR
-18, 2017): rank k from m = 2 k landmarks. With K_ZZ ~ U Sigma U' of rank k (`spectrum`),
+Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR 18, 2017), compare with these
+features of rank k from m = 2 k landmarks. With K_ZZ ~ U Sigma U' of rank k (`spectrum`),
 
     z(x) = Sigma^(-1/2) U' k(Z, x).
 

@@ -19,8 +19,8 @@ from scipy.sparse.linalg import eigsh
 
 from kbench.intrinsics.products import matmul
 
-# Guard: eigenvalues below this multiple of the largest are dropped: float32 features along them
-# would be rounding errors.
+# Guard: eigenvalues below this multiple of the largest are dropped, because float32 features along
+# their vectors would be rounding errors.
 _EIGENVALUE_CUT = 1e-6
 # Extra columns of the sketch, and power iterations, of the randomised range finder: more of either
 # raise accuracy and cost. Halko, Martinsson and Tropp recommend both for slowly decaying spectra.

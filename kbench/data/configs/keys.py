@@ -135,7 +135,7 @@ class Key(NamedTuple):
 
 
 KEYS: dict[str, Key] = {
-    "name": Key(_name, "as in `dataset=`, in rows and tables", optional=False),
+    "name": Key(_name, "the name in `dataset=`, in rows and in tables", optional=False),
     "about": Key(_text, "what the rows and the target are, in one line"),
     "homepage": Key(_text, "page that describes the data"),
     "licence": Key(_text, "terms of use, or where they are found"),

@@ -99,7 +99,7 @@ def read_tables(
         with ExitStack() as stack:
             writer = None
             pieces = (table for path in files for table in tables(path, options))
-            for table in map(coding.with_one_missing, pieces):
+            for table in map(coding.with_empty_missing, pieces):
                 coding.learn(table, training=len(tables_by_part) == 1)
                 if coding.has_categories:
                     piece_list.append(table)
@@ -155,7 +155,7 @@ class Coding:
         self._gap_markers = GapMarkers()
         self._unknown: Counter[str] = Counter()  # column -> number of rows with unknown categories
 
-    def with_one_missing(self, table: Table) -> Table:
+    def with_empty_missing(self, table: Table) -> Table:
         """The table in which every spelling of a missing text is "", if texts are found by content.
 
         Categories that a config names stay as the files have them.

@@ -26,6 +26,7 @@ BOHR = 0.529177210903
 """Bohr radius in Angstrom, the unit of xyz files (CODATA 2018)."""
 
 CHARGES = {"H": 1, "C": 6, "N": 7, "O": 8, "F": 9, "P": 15, "S": 16, "Cl": 17}
+"""Nuclear charges of the elements that a molecule may contain."""
 
 
 def coulomb_matrix(charges: np.ndarray, positions: np.ndarray, size: int = ATOMS) -> np.ndarray:
