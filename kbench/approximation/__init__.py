@@ -1,9 +1,9 @@
 """Structured approximations of kernel matrices; approximations by features are transformers.
 
 `operator.py` has the interface. `features` has explicit maps, and matrices that are products of
-features; `landmarks` Nystrom kinds, `clusters` BKA and MEKA; `seeded` draws random features again
-instead of storing them, `expansions` replaces many points by few. These modules do not see targets:
-estimators are in `kbench.methods`, optimisation in `kbench.solvers`.
+features; `landmarks` has Nystrom kinds, `clusters` BKA and MEKA, `hss` matrices on a tree; `seeded`
+draws random features again instead of storing them, `expansions` replaces many points by few. These
+modules do not see targets: estimators are in `kbench.methods`, optimisation in `kbench.solvers`.
 """
 
 from kbench.approximation.clusters.block_diagonal import BKA, BlockDiagonalKernel
