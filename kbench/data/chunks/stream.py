@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.configs.keys import KEYS
-from kbench.data.formats import require_present, row_of
+from kbench.data.formats import place_in_file, require_present
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 
@@ -168,8 +168,8 @@ def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
         arrays.require_numbers(array, path, name)
     for begin in range(0, y.size, rows):
         block = slice(begin, begin + rows)
-        arrays.require_numbers_in(X[block], row_of(paths[0], begin, rows), {})
-        require_present(y[block], row_of(paths[1], begin, rows), _NOTHING_MISSING)
+        arrays.require_numbers_in(X[block], place_in_file(paths[0], begin, rows), {})
+        require_present(y[block], place_in_file(paths[1], begin, rows), _NOTHING_MISSING)
         where = f"{paths[0]}, rows from {begin + 1} on"
         yield np.array(X[block]), y[block].astype(np.float64), where
 

@@ -290,15 +290,15 @@ def finite_number(text: str) -> float:
     return value if value is not None and math.isfinite(value) else math.nan
 
 
-def row_of(path: Path, begin: int = 0, chunk: int | None = None) -> Callable[[int], str]:
+def place_in_file(path: Path, begin: int = 0, chunk: int | None = None) -> Callable[[int], str]:
     """A function from a row number to `file, row k`, for files without lines.
 
     begin : Number of rows before row 0
     chunk : Rows per chunk, if the text should also name the chunk
     """
-    return partial(_row, path, begin, chunk)
+    return partial(_place, path, begin, chunk)
 
 
-def _row(path: Path, begin: int, chunk: int | None, row: int) -> str:
+def _place(path: Path, begin: int, chunk: int | None, row: int) -> str:
     k = begin + row + 1
     return f"{path}, row {k}" + (f" (chunk {(k - 1) // chunk + 1})" if chunk else "")

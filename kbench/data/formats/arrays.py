@@ -22,8 +22,8 @@ from kbench.data.formats import (
     PartRows,
     listed,
     parsing,
+    place_in_file,
     require_present,
-    row_of,
 )
 from kbench.data.formats.molecules import sorted_triangle
 from kbench.data.sources.content import read as read_bytes
@@ -108,12 +108,12 @@ def _part(
             )
         X = sorted_triangle(X.astype(np.float64))
     require_shapes(X, y, paths, names)
-    require_present(y, row_of(paths[-1]), source)
+    require_present(y, place_in_file(paths[-1]), source)
     for begin in range(0, X.shape[0], _CHECKED_ROWS):
         rows = slice(begin, begin + _CHECKED_ROWS)
         # A row without a target is left out, so its numbers may be missing.
         no_target = None if "known" in source else np.isnan(y[rows].astype(np.float64))
-        require_numbers_in(X[rows], row_of(paths[0], begin), source, no_target)
+        require_numbers_in(X[rows], place_in_file(paths[0], begin), source, no_target)
     group = (source.get("arrays") or {}).get("groups")
     if group and names[2] not in arrays and "known" not in source and names[2] != f"{group}_test":
         raise DataError(
@@ -125,7 +125,9 @@ def _part(
     if groups is not None and groups.min() < 0:
         n_single = np.count_nonzero(groups < 0)
         notes = (*notes, f"each of {n_single} rows without a group is a group of its own")
-    return PartRows(X, y.astype(np.float64), None, row_of(paths[-1]), groups=groups, notes=notes)
+    return PartRows(
+        X, y.astype(np.float64), None, place_in_file(paths[-1]), groups=groups, notes=notes
+    )
 
 
 def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndarray | None:

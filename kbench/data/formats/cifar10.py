@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import PartRows, listed, parsing, row_of
+from kbench.data.formats import PartRows, listed, parsing, place_in_file
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
@@ -36,7 +36,7 @@ def read(
             for part, names in BATCHES.items()
         }
     return {
-        part: PartRows(rows[:, 1:], rows[:, 0].astype(np.float64), None, row_of(path))
+        part: PartRows(rows[:, 1:], rows[:, 0].astype(np.float64), None, place_in_file(path))
         for part, rows in rows_by_part.items()
     }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import PartRows, row_of
+from kbench.data.formats import PartRows, place_in_file
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
@@ -31,7 +31,7 @@ def _part(images: Path, labels: Path) -> PartRows:
         raise DataError(f"{images}: {X.ndim} dimension, images should have two or three")
     if X.shape[0] != y.size:
         raise DataError(f"{labels}: {y.size} labels, but {images} has {X.shape[0]} images")
-    return PartRows(X.reshape(y.size, -1), y.astype(np.float64), None, row_of(labels))
+    return PartRows(X.reshape(y.size, -1), y.astype(np.float64), None, place_in_file(labels))
 
 
 def _array(path: Path) -> np.ndarray:

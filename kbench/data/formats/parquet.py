@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
-from kbench.data.formats import PartRows, parsing, row_of
+from kbench.data.formats import PartRows, parsing, place_in_file
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.table import Options, Roles, Table, checked_table, roles_of
@@ -66,7 +66,7 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
                 for batch in source.iter_batches(rows, row_groups=[group], use_threads=False):
                     if batch.num_rows:
                         table = pa.Table.from_batches([batch]).rename_columns(names)
-                        where = row_of(path, n, chunk)
+                        where = place_in_file(path, n, chunk)
                         arrays = columns(_used_columns(table, roles, path, options), path)
                         texts = (name for name, column in arrays.items() if column.categories)
                         options.typed_texts.update(texts)
