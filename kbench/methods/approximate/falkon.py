@@ -51,14 +51,14 @@ from kbench.validated import NOT_NEGATIVE, choice, integer, usual
 
 # Rows of a block of float64 kernel values with the landmarks: more rows take more memory (8 bytes
 # for each row and landmark), fewer make GEMM slower. Set by hand.
-_BATCH = 512
+_BATCH_ROWS = 512
 # Rows of KRILL's embedding for each landmark, and non-zero entries in each of its columns, from its
 # paper. More of either give a better preconditioner at more cost.
-_EMBEDDING_ROWS = 2
+_EMBEDDING_ROWS_PER_LANDMARK = 2
 _ENTRIES_PER_COLUMN = 8
 # The ridge that damps rounding errors is reported in a warning above this multiple of alpha. Kernel
 # values of 1 reach it at alpha=1e-10, values of 1e12 at 100. Set by hand.
-_REPORTED_DAMPING = 1e3
+_MIN_REPORTED_DAMPING = 1e3
 
 
 @dataclass(eq=False, repr=False)
@@ -161,8 +161,8 @@ class FalkonRidge(KernelRidgeEstimator):
 
             def product(beta: np.ndarray) -> np.ndarray:
                 scaled = solve_triangular(A, beta)
-                data = columns.transposed(columns.times(solve_triangular(T, scaled)))
-                inner = solve_triangular(T, data, trans=1) + self.alpha_ * scaled
+                gram_product = columns.transposed(columns.times(solve_triangular(T, scaled)))
+                inner = solve_triangular(T, gram_product, trans=1) + self.alpha_ * scaled
                 return solve_triangular(A, inner, trans=1)
 
             result = solve_cg(
@@ -198,14 +198,14 @@ class FalkonRidge(KernelRidgeEstimator):
         Blocks after the deadline are left out of A, which then needs more iterations.
         """
         n, m = len(kernel), len(indices)
-        exact = kernel.astype(np.float64)
-        landmarks = exact.points(indices)
-        gram = exact.block(indices, landmarks)
+        float64_kernel = kernel.astype(np.float64)
+        landmarks = float64_kernel.points(indices)
+        gram = float64_kernel.block(indices, landmarks)
         # K_nm is float32, so the directions of K_mm below its rounding error carry no information.
         # A ridge of that size on the diagonal damps them.
         damping = float(np.finfo(np.float32).eps * gram.diagonal().max())
         gram[np.diag_indices(m)] += damping
-        if damping > _REPORTED_DAMPING * self.alpha_:
+        if damping > _MIN_REPORTED_DAMPING * self.alpha_:
             warn(
                 f"rounding errors of float32 kernel values of up to {gram.diagonal().max():.3g} "
                 f"act as a ridge of {damping:.3g} beside alpha={self.alpha_:.3g}, so that columns "
@@ -213,17 +213,19 @@ class FalkonRidge(KernelRidgeEstimator):
             )
         T = cholesky(gram, overwrite_a=True)
         if self.preconditioner == "krill":
-            signs = _sign_embedding(_EMBEDDING_ROWS * m, n, rng)
+            signs = _sign_embedding(_EMBEDDING_ROWS_PER_LANDMARK * m, n, rng)
             embedding = columns.embed(signs, deadline.fraction(2))
             blocks: Any = (embedding[rows] for rows in _batches(len(embedding)))
-            total = len(embedding)
+            n_rows = len(embedding)
         else:
             # More rows cost m^2 each and save iterations: with the m = 500 landmarks alone, and
             # float32 sums, 40,000 rows of covtype did not converge in 100 of them. Set by hand.
             p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
             sample = rng.choice(n, min(n, p), replace=False) if p else indices
-            blocks = (exact.block(sample[batch], landmarks) for batch in _batches(len(sample)))
-            total = n
+            blocks = (
+                float64_kernel.block(sample[batch], landmarks) for batch in _batches(len(sample))
+            )
+            n_rows = n
         whitened_gram, n_done = np.zeros((m, m), np.float32, order="F"), 0
         for block in blocks:
             whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
@@ -234,7 +236,7 @@ class FalkonRidge(KernelRidgeEstimator):
             n_done += len(block)
             if deadline.passed:
                 break
-        whitened_gram *= total / n_done
+        whitened_gram *= n_rows / n_done
 
         def factorise(shift: float) -> np.ndarray:
             shifted = whitened_gram.astype(np.float64)
@@ -313,16 +315,16 @@ class _Columns:
 
 
 def _batches(n: int) -> list[slice]:
-    return [slice(start, start + _BATCH) for start in range(0, n, _BATCH)]
+    return [slice(start, start + _BATCH_ROWS) for start in range(0, n, _BATCH_ROWS)]
 
 
 def _sign_embedding(p: int, n: int, rng: np.random.RandomState) -> sp.csc_array:
     """Phi : (p, n); each column has one entry with a random sign in each of 8 groups of rows."""
-    entries = min(_ENTRIES_PER_COLUMN, p)
-    edges = np.linspace(0, p, entries + 1).astype(np.intp)
-    rows = (edges[:-1] + rng.uniform(size=(n, entries)) * np.diff(edges)).astype(np.intp).ravel()
-    signs = rng.choice([-1.0, 1.0], n * entries) / np.sqrt(entries)
-    return sp.csc_array((signs, rows, entries * np.arange(n + 1)), shape=(p, n))
+    n_entries = min(_ENTRIES_PER_COLUMN, p)
+    edges = np.linspace(0, p, n_entries + 1).astype(np.intp)
+    rows = (edges[:-1] + rng.uniform(size=(n, n_entries)) * np.diff(edges)).astype(np.intp).ravel()
+    signs = rng.choice([-1.0, 1.0], n * n_entries) / np.sqrt(n_entries)
+    return sp.csc_array((signs, rows, n_entries * np.arange(n + 1)), shape=(p, n))
 
 
 class _NystromMatrix:

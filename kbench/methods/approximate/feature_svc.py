@@ -11,7 +11,7 @@ from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.chunked import ChunkedRows
 from kbench.errors import warn
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.limits import limit
+from kbench.methods.base.limits import limit_text
 from kbench.methods.base.one_vs_rest import LabelledChunk, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
@@ -201,7 +201,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
         self.timings_ = dict(trace.timings)
         if not self.converged_:
             warn(
-                f"stopped by {limit(self, result.stop_reason)} at a violation of "
+                f"stopped by {limit_text(self, result.stop_reason)} at a violation of "
                 f"{self.violation_:.2g}, above tol={self.tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,

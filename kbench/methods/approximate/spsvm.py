@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
-from kbench.methods.base.limits import limit
+from kbench.methods.base.limits import limit_text
 from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.weights import require_weight_range
@@ -152,7 +152,9 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
         if not self.converged_:
             in_time = all(result.in_time for result in results)
             prefix = (
-                "Newton's method stopped" if in_time else f"stopped by {limit(self, 'max_time')}"
+                "Newton's method stopped"
+                if in_time
+                else f"stopped by {limit_text(self, 'max_time')}"
             )
             warn(
                 f"{prefix} at a gradient of {self.gradient_norm_:.2g}; "

@@ -37,13 +37,14 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
 from kbench.validated import integer, usual
 
-# Rows that centroids are learned from: 20,000 rows place a few dozen centroids well. Set by hand.
-_CLUSTERED_ROWS = 20000
+# Number of sampled rows for k-means: 20,000 rows place a few dozen centroids well, and more take
+# more time. Set by hand.
+_KMEANS_ROWS = 20000
 # A cluster may exceed `cluster_size` by this factor before it is divided: its factorisation then
 # takes 3.4 times as long as for a cluster of the wanted size. Set by hand.
-_LARGEST = 1.5
+_MAX_SIZE_RATIO = 1.5
 # Guard: maximum number of rounds of dividing; each halves every cluster that is too large.
-_SPLITS = 20
+_MAX_SPLIT_ROUNDS = 20
 
 
 class InMetric:
@@ -160,16 +161,16 @@ class RecursiveFeatureMachine(RidgeEstimator):
             X, Y = X[distinct[0]], Y[distinct[0]]
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31)
-        default = LearnedMetric(kernel="any", scaling="auto")
-        metric = default if self.metric is None else clone(self.metric)
+        default_metric = LearnedMetric(kernel="any", scaling="auto")
+        metric = default_metric if self.metric is None else clone(self.metric)
         if metric.random_state is None:
             metric.set_params(random_state=seed)
-        classifier = is_classifier(self)
+        is_classification = is_classifier(self)
         target = Y
-        if classifier:
+        if is_classification:
             signs = Y + self.intercept_ if self.fit_intercept else Y
             target = signs.argmax(axis=1) if Y.shape[1] > 1 else signs[:, 0] > 0.0
-        metric.set_params(task="classification" if classifier else "regression")
+        metric.set_params(task="classification" if is_classification else "regression")
         with trace.phase("metric"):
             self.metric_ = metric.fit(X, target, trace=trace)
             Z = metric.mapped(X).astype(np.float32)
@@ -182,10 +183,12 @@ class RecursiveFeatureMachine(RidgeEstimator):
                 groups = [rows for _, rows in group_rows(labels)]
         self.n_clusters_ = len(groups)
         # One model of all rows has the metric of all rows.
-        local = self.local_metrics and len(groups) > 1
+        may_learn_local = self.local_metrics and len(groups) > 1
         with trace.phase("solve"):
             solved = Parallel(n_jobs=self.n_jobs)(
-                delayed(_solve)(kernel, Z[rows], Y[rows], metric, local, rng.randint(2**31))
+                delayed(_solve)(
+                    kernel, Z[rows], Y[rows], metric, may_learn_local, rng.randint(2**31)
+                )
                 for rows in groups
             )
         machines = [machine for machine, _ in solved]
@@ -199,23 +202,23 @@ class RecursiveFeatureMachine(RidgeEstimator):
     def _divide(self, Z: np.ndarray, rng: np.random.RandomState) -> tuple[Centroids, np.ndarray]:
         """Centroids by k-means, more where a cluster is too large, and the cluster of each row.
 
-        A centroid with more than `_LARGEST` times `cluster_size` rows is replaced by the two means
-        of its own rows; this is repeated, because the assignment of other rows changes with it.
+        A centroid with more than `_MAX_SIZE_RATIO` times `cluster_size` rows is replaced by the two
+        means of its rows; then all rows are assigned anew, after which others may be too large.
         """
-        sample = rng.permutation(len(Z))[:_CLUSTERED_ROWS]
-        wanted = math.ceil(len(Z) / self.cluster_size)
-        means = sampled_kmeans(Z, wanted, sample)[0].means
-        for _ in range(_SPLITS):
+        sample = rng.permutation(len(Z))[:_KMEANS_ROWS]
+        n_wanted = math.ceil(len(Z) / self.cluster_size)
+        means = sampled_kmeans(Z, n_wanted, sample)[0].means
+        for _ in range(_MAX_SPLIT_ROUNDS):
             labels = Centroids(means).assign(Z)
             counts = np.bincount(labels, minlength=len(means))
-            large = counts > _LARGEST * self.cluster_size
-            if not large.any():
+            is_large = counts > _MAX_SIZE_RATIO * self.cluster_size
+            if not is_large.any():
                 break
-            halves = []
-            for cluster in np.flatnonzero(large):
-                rows = rng.permutation(np.flatnonzero(labels == cluster))[:_CLUSTERED_ROWS]
-                halves.append(sampled_kmeans(Z[rows], 2, np.arange(len(rows)))[0].means)
-            means = np.vstack([means[~large & (counts > 0)], *halves])
+            new_means = []
+            for cluster in np.flatnonzero(is_large):
+                rows = rng.permutation(np.flatnonzero(labels == cluster))[:_KMEANS_ROWS]
+                new_means.append(sampled_kmeans(Z[rows], 2, np.arange(len(rows)))[0].means)
+            means = np.vstack([means[~is_large & (counts > 0)], *new_means])
         labels = Centroids(means).assign(Z)
         occupied, labels = np.unique(labels, return_inverse=True)
         return Centroids(means[occupied]), labels.reshape(-1)

@@ -42,9 +42,9 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     Parameters
     ----------
     kernel : str, default="auto"
-        A kernel of `kbench.kernels.KERNELS` that is exponential in a distance. "auto" is "rbf", and
-        of at most 2,000 rows of at most 100 columns "laplacian" if that has a clearly lower error
-        in the first rung.
+        A kernel of `kbench.kernels.KERNELS` that is exponential in a distance. "auto" is "rbf",
+        but, with at most 2,000 rows of at most 100 columns, "laplacian" if that has a clearly lower
+        error in the first rung of the search.
     time_budget : float or None, default=None
         Wall seconds that `fit` should take. The search ends after half of it (the
         comparison of larger models may take more), and early DC-SVM replaces the exact model if
@@ -54,16 +54,17 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     metric : {"small", "auto"} or None, default="small"
         "auto" learns a linear map of the features (`kbench.metric.LearnedMetric`) and keeps it if
         it lowers the error of held-out training rows. "small" does so for at most 2,000 rows of at
-        most 100 columns, where that takes a few seconds; of more rows, of at most 250 columns
-        (100 of CSR rows), it learns a weight of each column if a trial on 1,000 rows gains by that.
+        most 100 columns, where that takes a few seconds. For more rows of at most 250 columns (100
+        for CSR), it learns a weight of each column if a trial on 1,000 rows gains by that.
     scaler : {"auto"} or None, default="auto"
         "auto" divides columns of different scales by their deviations if that lowers the first
-        rung's error. Columns of two values, or mostly zero, keep their rarity.
+        rung's error; columns of two values by the distance of these, and columns that are mostly
+        zero by the root mean square of their other entries.
     class_weight : dict, "balanced" or None, default=None
         Factors of C, in the search and of the final model; errors are counted without them.
     probability : bool, default=False
-        Whether to fit the sigmoids of `predict_proba` to decision values of held-out rows. Takes
-        two further fits to half of the rows, of more than 16,000 rows one.
+        Whether to fit the sigmoids of `predict_proba` to decision values of held-out rows. This
+        takes two further fits to half of the rows, or one if there are more than 16,000 rows.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -75,8 +76,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         One entry for each model of the search: rung, rows ("fold", "sample", "cell"), n_rows,
         gamma, C, error, n_validation, solved. `pandas.DataFrame(search_results_)` is a table.
     cv_error_ : float
-        Held-out error of the chosen parameters, of models of fewer rows: an upper estimate. It is
-        the lowest of a few tens, which makes it too low, by less than the width of its interval.
+        Held-out error of the chosen parameters. It is too high because its models have fewer rows,
+        and too low, by less than the width of its interval, as the lowest of a few tens of errors.
     cv_error_interval_ : (2,)
         Wilson interval of `cv_error_` at 95 %.
     best_estimator_ : KernelSVC or DCSVC
@@ -162,7 +163,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         X, y = validate_data(self, X, y)
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
-        of_classes = class_weights(self.class_weight, self.classes_, y)
+        class_factors = class_weights(self.class_weight, self.classes_, y)
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, len(index))
             require_weighted_classes(self.classes_, index, sample_weight)
@@ -170,7 +171,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         index = class_labels.index_of(self.classes_, y)
         factor = None
         if self.class_weight is not None or sample_weight is not None:
-            factor = of_classes[index] * (1.0 if weight is None else weight)
+            factor = class_factors[index] * (1.0 if weight is None else weight)
         rng = self._generator()
         with trace.phase("search"):
             search_deadline = self._search_deadline(trace)
@@ -181,14 +182,14 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
                 Z, task, index, self.kernel_, result, rng, search_deadline, trace
             )
             if task.is_grouped and not search_deadline.passed:
-                self._measure(result, Z, index, task, rng, search_deadline)
+                self._set_error_of_all_classes(result, Z, index, task, rng, search_deadline)
             self._set_search_attributes(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
         with trace.phase("fit"):
             final = FinalFit(
-                unfitted=partial(self._unfitted, result, rng),
-                exact=partial(self._exact, result),
+                unfitted=partial(self._unfitted_model, result, rng),
+                exact=partial(self._exact_model, result),
                 losses=lambda model, rows: task.losses_of(
                     class_labels.index_of(self.classes_, model.predict(Z[rows])), rows
                 ),
@@ -209,7 +210,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         self.timings_ = dict(trace.timings)
         return self
 
-    def _measure(
+    def _set_error_of_all_classes(
         self,
         result: WidthSearchResult,
         Z: Any,
@@ -221,7 +222,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         """Set the error of all classes; the search has only compared classes within groups."""
         held_out, training = np.split(task.order(rng), [len(index) // constants.FOLDS[0]])
         limits = {"tol": constants.TOL, "max_iter": task.steps * len(training)}
-        model = self._exact(result, **limits, max_time=deadline.seconds_left())
+        model = self._exact_model(result, **limits, max_time=deadline.seconds_left())
         # A model that is stopped by the limit on steps is measured, too, as in the search.
         with without_warnings(ConvergenceWarning):
             model.set_params(class_weight=None)
@@ -229,12 +230,12 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         result.error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
         result.n_validation = len(held_out)
 
-    def _exact(self, result: WidthSearchResult, **limits: Any) -> KernelSVC:
+    def _exact_model(self, result: WidthSearchResult, **limits: Any) -> KernelSVC:
         """The exact model of the chosen parameters, not fitted."""
         options = {"C": result.C, "gamma": result.gamma, "class_weight": self.class_weight}
         return KernelSVC(kernel=self.kernel_, **(options | limits))
 
-    def _unfitted(
+    def _unfitted_model(
         self,
         result: WidthSearchResult,
         rng: np.random.Generator,
@@ -244,20 +245,20 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         """The model for n rows, and why."""
         n_values = n * max(result.support_fraction * n, 1.0)
         # Early DC-SVM takes a fraction of these seconds, which are those of an exact model.
-        seconds = result.seconds_per_square * n * n
-        in_time = seconds_left is None or seconds <= seconds_left
-        k = max(1, round(n / constants.CLUSTER_ROWS))
-        if k == 1 or (n_values <= constants.MAX_VALUES and in_time):
-            model = self._exact(result, max_time=seconds_left)
+        exact_seconds = result.seconds_per_square * n * n
+        in_time = seconds_left is None or exact_seconds <= seconds_left
+        n_clusters = max(1, round(n / constants.CLUSTER_ROWS))
+        if n_clusters == 1 or (n_values <= constants.MAX_VALUES and in_time):
+            model = self._exact_model(result, max_time=seconds_left)
             return model, f"exact model: about {n_values:.2g} kernel values"
-        options = self._exact(result, max_time=seconds_left).get_params(deep=False)
+        options = self._exact_model(result, max_time=seconds_left).get_params(deep=False)
         shared = ("C", "gamma", "kernel", "class_weight", "max_time")
         chosen = {name: options[name] for name in shared}
         reason = (
-            f"early DC-SVM of {k} clusters: the exact model of {n} rows with about "
+            f"early DC-SVM of {n_clusters} clusters: the exact model of {n} rows with about "
             f"{result.support_fraction:.0%} support vectors would take too long"
         )
-        return DCSVC(k, **chosen, random_state=int(rng.integers(2**31))), reason
+        return DCSVC(n_clusters, **chosen, random_state=int(rng.integers(2**31))), reason
 
     def _calibrated(
         self,
@@ -270,22 +271,24 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         """Sigmoids (1, m, 2) of the decision values of held-out rows."""
         k, n = len(self.classes_), len(index)
         order = Classification(index, k, balanced=False).order(rng)
-        values, held_out = [], []
+        decision_values, held_out = [], []
         for half in range(2):
             first, second = np.array_split(order, 2)
             training, validation = (first, second) if half == 0 else (second, first)
             validation = validation[: constants.CALIBRATION_ROWS]
             if len(np.unique(index[training])) < k:
                 raise ValueError(TOO_FEW_ROWS)
-            left = deadline.fraction(2 - half).seconds_left()
-            model = clone(self.best_estimator_).set_params(max_time=left)
-            of_rows = None if weight is None else weight[training]
-            model.fit(Z[training], index[training], of_rows)
-            values.append(model.decision_function(Z[validation]).reshape(len(validation), -1))
+            seconds_left = deadline.fraction(2 - half).seconds_left()
+            model = clone(self.best_estimator_).set_params(max_time=seconds_left)
+            training_weight = None if weight is None else weight[training]
+            model.fit(Z[training], index[training], training_weight)
+            decision_values.append(
+                model.decision_function(Z[validation]).reshape(len(validation), -1)
+            )
             held_out.append(validation)
             if n > FEW_ROWS:
                 break
-        rows, decisions = np.concatenate(held_out), np.concatenate(values)
+        rows, decisions = np.concatenate(held_out), np.concatenate(decision_values)
         weights = None if weight is None else weight[rows]
         return fitted_sigmoids(decisions, index[rows], k, weights)
 
@@ -313,9 +316,9 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
     kernel_ : str
     C_, gamma_, epsilon_ : float
     cv_error_ : float
-        Held-out mean squared error of the chosen parameters; of heavy-tailed targets or errors
-        (deviation above twice the robust one), errors above three robust deviations of the
-        errors count as three.
+        Held-out mean squared error of the chosen parameters. If targets or errors are heavy-tailed
+        (their deviation is above twice the robust one), errors above three robust deviations of
+        the errors count as three.
     cv_error_interval_ : (2,)
         Normal interval of `cv_error_` at 95 %.
     best_estimator_ : KernelSVR
@@ -329,8 +332,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
 
     Notes
     -----
-    The search has a tube of 0.3 of the first rung's RMSE, at least of 0.05 deviations of y. Then
-    several tubes, in units of the held-out deviation, are compared at the chosen point.
+    During the search epsilon is 0.3 of the first rung's RMSE, but at least 0.05 deviations of y.
+    Then several values of epsilon, in units of the held-out RMSE, are compared at the chosen point.
 
     Examples
     --------
@@ -379,7 +382,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
             Z, result, task, rows = self._search(X, y, rng, search_deadline, trace, factor)
             self.cv_error_ = task.scale_of_c**2 * result.error
             deviation = float(np.sqrt(np.nan_to_num(result.error, nan=1.0))) * task.scale_of_c
-            ratio = self._tube(rows, result, task, rng, search_deadline)
+            ratio = self._chosen_tube(rows, result, task, rng, search_deadline)
             self.epsilon_ = ratio * deviation
             self._set_search_attributes(result, trace)
             trace(chosen_epsilon=self.epsilon_)
@@ -413,7 +416,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         self.timings_ = dict(trace.timings)
         return self
 
-    def _tube(
+    def _chosen_tube(
         self,
         rows: PreparedRows,
         result: WidthSearchResult,
@@ -421,31 +424,38 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         rng: np.random.Generator,
         deadline: Deadline,
     ) -> float:
-        """The chosen tube, in held-out deviations: narrower ones while the held-out error falls.
+        """epsilon in units of the held-out RMSE: narrower tubes while the held-out error falls.
 
-        The narrowest one is left out where the limit on steps stops models: there it gains
+        The narrowest tube is left out where the limit on steps stops models: there it gains
         little and the final fit takes 2.5 times as many steps (bike, 4,000 rows: RMSE 0.1 per cent
         lower; kin40k, whose models are solved: 2.5 per cent lower). An error is lower if the
-        difference exceeds its sampling error. Without time to compare, it is the tube that is best
-        for Gaussian noise.
+        difference exceeds its sampling error. If there is no time to compare, the tube that is best
+        for Gaussian noise is returned.
         """
         tubes = constants.TUBES if result.solved else constants.TUBES[:-1]
         if not np.isfinite(result.error):
             return tubes[1]
         deviation = float(np.sqrt(result.error))
-        task.epsilon, *narrower = (ratio * deviation for ratio in tubes)
+        task.epsilon, *narrower_epsilons = (ratio * deviation for ratio in tubes)
         C = result.C / task.scale_of_c
         errors = np.zeros(len(tubes))
         rung = folds_or_samples(task.order(rng), constants.SECOND_VALUES, task.steps)
         for training, validation in rung.pairs:
             gram, steps = rows.gram(training, validation), rung.steps * len(training)
-            expected = result.seconds_per_square * len(training) ** 2 * len(tubes)
-            left = deadline.seconds_left()
-            if left is not None and expected > left:
+            expected_seconds = result.seconds_per_square * len(training) ** 2 * len(tubes)
+            seconds_left = deadline.seconds_left()
+            if seconds_left is not None and expected_seconds > seconds_left:
                 return tubes[1]
             try:
                 losses = task.losses(
-                    gram, result.gamma, [C], training, validation, steps, deadline, narrower
+                    gram,
+                    result.gamma,
+                    [C],
+                    training,
+                    validation,
+                    steps,
+                    deadline,
+                    narrower_epsilons,
                 ).losses
             except OutOfTime:
                 return tubes[1]
@@ -456,12 +466,12 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         min_gain = (
             constants.STANDARD_ERRORS * constants.PAIRED_DEVIATION * result.relative_deviation
         )
-        best, lowest = tubes[0], errors[0]
+        chosen, lowest = tubes[0], errors[0]
         for ratio, error in zip(tubes[1:], errors[1:], strict=True):
             if error > (1.0 - min_gain) * lowest:
                 break
-            best, lowest = ratio, error
-        return best
+            chosen, lowest = ratio, error
+        return chosen
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""
@@ -475,7 +485,7 @@ def _unfitted_regression(
     options: dict[str, Any], support_fraction: float, n: int, seconds_left: float | None
 ) -> tuple[KernelSVR, str]:
     """The exact model for n rows, and why."""
-    limit = int(constants.FINAL_WORK / n)
+    max_steps = int(constants.FINAL_WORK / n)
     n_values = n * max(support_fraction * n, 1.0)
-    model = KernelSVR(**options, max_iter=limit, max_time=seconds_left)
-    return model, f"exact model: about {n_values:.2g} kernel values, at most {limit:.2g} steps"
+    model = KernelSVR(**options, max_iter=max_steps, max_time=seconds_left)
+    return model, f"exact model: about {n_values:.2g} kernel values, at most {max_steps:.2g} steps"

@@ -13,11 +13,12 @@ from kbench.validated import fit_context
 from kbench.width_search import constants
 from kbench.width_search.leave_one_out import RidgeSearch
 
-# Multiplications from which seconds of fits are estimated: for a kernel value besides d for its
-# features (set by hand); for each row and landmark in FALKON's 30 iterations of two products; and
-# for its preconditioner, as a multiple of the cube of the number of landmarks: the product of its
-# rows and two factorisations.
-_PER_VALUE, _PER_STEPS, _PER_CUBE = 20.0, 60.0, 2.0 * constants.PRECONDITIONER + 1.0
+# Numbers of multiplications from which the seconds of a fit are estimated: those that a kernel
+# value takes besides one for each feature (set by hand); those of FALKON's 30 iterations for each
+# pair of a row and a landmark, two an iteration; and those of its preconditioner, divided by the
+# cube of the number of landmarks, for the product of its rows and two factorisations.
+_VALUE_PRODUCTS, _STEP_PRODUCTS = 20.0, 60.0
+_CUBE_PRODUCTS = 2.0 * constants.PRECONDITIONER + 1.0
 
 
 class TunedKernelRidge(RegressorMixin, SelfTuning):
@@ -131,7 +132,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             "gamma": self.gamma_,
             "max_time": seconds_left,
         }
-        seconds = result.seconds_per_product * (n**3 / 3 + n * n * (d + _PER_VALUE))
+        seconds = result.seconds_per_product * (n**3 / 3 + n * n * (d + _VALUE_PRODUCTS))
         is_smooth = result.effective_fraction <= constants.SMOOTH_FRACTION
         max_rows = constants.MAX_SMOOTH if is_smooth else constants.MAX_FACTORISED
         if n <= max_rows and (
@@ -141,13 +142,14 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             # A float32 factor errs by eps times the largest eigenvalue, about n times the mean
             # value. As a preconditioner it takes up to 9 iterations with a larger ridge, hundreds
             # with a smaller one.
-            is_small = self.alpha_ < np.finfo(np.float32).eps * n * result.mean_value
-            return KernelRidge(**options, dtype="float64" if is_small else "float32")
-        needed = constants.PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
-        m = min(n, int(np.clip(needed, *constants.LANDMARKS)))
+            is_below_rounding = self.alpha_ < np.finfo(np.float32).eps * n * result.mean_value
+            return KernelRidge(**options, dtype="float64" if is_below_rounding else "float32")
+        n_needed = constants.PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
+        m = min(n, int(np.clip(n_needed, *constants.LANDMARKS)))
         while seconds_left is not None and m > 1:
-            products = _PER_CUBE * m**3 + float(n) * m * (d + _PER_VALUE + _PER_STEPS)
-            if constants.TIME_MARGIN * result.seconds_per_product * products <= seconds_left:
+            pair_products = d + _VALUE_PRODUCTS + _STEP_PRODUCTS
+            n_products = _CUBE_PRODUCTS * m**3 + float(n) * m * pair_products
+            if constants.TIME_MARGIN * result.seconds_per_product * n_products <= seconds_left:
                 break
             m = 3 * m // 4
         self.reason_ = (

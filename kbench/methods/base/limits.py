@@ -19,12 +19,12 @@ def checked_numbers(
     return np.atleast_1d(numbers)
 
 
-def limit(estimator: Any, reason: str) -> str:
+def limit_text(estimator: Any, reason: str) -> str:
     """A limit and its value for a message, for example "max_time=10"; `reason` is its name."""
     return f"{reason}={getattr(estimator, reason):g}"
 
 
-def refuse_with_chunks(estimator: Any) -> None:
+def refuse_max_time(estimator: Any) -> None:
     """Raise a ValueError if an estimator that is fitted to rows in chunks has a `max_time`."""
     if getattr(estimator, "max_time", None) is not None:
         raise ValueError(

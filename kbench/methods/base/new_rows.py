@@ -23,16 +23,16 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
     Raises NotFittedError, ValueError: as in scikit-learn, except for non-finite entries, which are
     not checked.
     """
-    learnt = vars(estimator)
+    attributes = vars(estimator)
     if (
         type(X) is np.ndarray
         and X.dtype in FLOATS
         and X.ndim == 2
         and X.shape[0] > 0
-        and X.shape[1] == learnt.get("n_features_in_")
-        and "feature_names_in_" not in learnt
+        and X.shape[1] == attributes.get("n_features_in_")
+        and "feature_names_in_" not in attributes
     ):
-        return X if "_column_scale" not in learnt else rescaled(estimator, X)
+        return X if "_column_scale" not in attributes else rescaled(estimator, X)
     check_is_fitted(estimator)
     X = validate_data(estimator, X, ensure_all_finite=False, reset=False)
     return rescaled(estimator, X)

@@ -23,17 +23,17 @@ from kbench.kernels import KernelMatrix
 _BLOCK_VALUES = 1 << 22
 # Variances down to minus this multiple of k(x, x) are rounding errors and count as 0; a lower
 # variance shows that the kernel is not positive semidefinite, and is an error. Set by hand.
-_ROUNDING = 1e-6
+_RELATIVE_ROUNDING = 1e-6
 
 
 def posterior_std(
-    kernel: KernelMatrix, X: Any, explained: Callable[[np.ndarray], np.ndarray]
+    kernel: KernelMatrix, X: Any, explained_variance: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Deviations at rows X : (u, d), dense or CSR; (u,) float64.
 
     kernel : float64 kernel matrix of the n training rows
-    explained : Variance that the training rows explain, k_x' (K + alpha I)^-1 k_x : (b,), from
-        kernel values k(x_i, x) : (n, b).
+    explained_variance : Computes the variance that the training rows explain,
+        k_x' (K + alpha I)^-1 k_x : (b,), from kernel values k(x_i, x) : (n, b).
 
     Raises ValueError: a variance is negative by more than rounding.
     """
@@ -45,8 +45,8 @@ def posterior_std(
         rows = slice(start, min(start + step, u))
         values = np.empty((rows.stop - start, n))
         kernel.kernel.evaluate(kernel.kernel.prepare(X[rows], kernel.dtype), points, values)
-        variance[rows] = prior[rows] - explained(values.T)
-    if (variance < -_ROUNDING * np.abs(prior)).any():
+        variance[rows] = prior[rows] - explained_variance(values.T)
+    if (variance < -_RELATIVE_ROUNDING * np.abs(prior)).any():
         raise ValueError(
             f"return_std: a variance is {variance.min():.3g}; the kernel is not positive "
             "semidefinite, or alpha is below the error of its values"
@@ -57,14 +57,14 @@ def posterior_std(
 def explained_by_cholesky(
     gram: np.ndarray, alpha: float, scale: np.ndarray | None
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """`explained` of `posterior_std` for a kernel matrix : (n, n) float64, which is overwritten.
+    """`explained_variance` for a kernel matrix `gram` : (n, n) float64, which is overwritten.
 
     scale : (n,), square roots of the rows' weights. O(n^3 / 3) time.
 
     Raises ValueError: K + alpha I is not positive definite.
     """
-    s = np.ones(len(gram)) if scale is None else scale
-    gram *= np.outer(s, s)
+    weight_root = np.ones(len(gram)) if scale is None else scale
+    gram *= np.outer(weight_root, weight_root)
     gram[np.diag_indices_from(gram)] += alpha
     try:
         factor = scipy.linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
@@ -74,9 +74,9 @@ def explained_by_cholesky(
             "larger alpha, or another kernel, makes it so"
         ) from None
 
-    def explained(values: np.ndarray) -> np.ndarray:
-        right = s[:, None] * values
-        V = scipy.linalg.solve_triangular(factor, right, lower=True, check_finite=False)
+    def explained_variance(values: np.ndarray) -> np.ndarray:
+        scaled_values = weight_root[:, None] * values
+        V = scipy.linalg.solve_triangular(factor, scaled_values, lower=True, check_finite=False)
         return np.einsum("ij,ij->j", V, V)
 
-    return explained
+    return explained_variance

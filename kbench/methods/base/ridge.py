@@ -27,7 +27,7 @@ from kbench.kernels import Kernel
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.finished_fit import require_finite
-from kbench.methods.base.limits import limit, refuse_with_chunks
+from kbench.methods.base.limits import limit_text, refuse_max_time
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
@@ -130,7 +130,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
                 f"{type(self).__name__} with these parameters needs all rows in memory, not in "
                 "chunks"
             )
-        refuse_with_chunks(self)
+        refuse_max_time(self)
         with trace.phase("survey"):
             seed = check_random_state(getattr(self, "random_state", None)).randint(2**31)
             survey = Survey(rows, targets, self._sample_size() or 0, seed)
@@ -343,7 +343,7 @@ def warn_unconverged(result: SystemResult, estimator: Any) -> None:
     if not result.converged:
         # The systems are positive definite, so only rounding errors can make one indefinite.
         is_indefinite = result.stop_reason == "indefinite"
-        reason = "rounding errors" if is_indefinite else limit(estimator, result.stop_reason)
+        reason = "rounding errors" if is_indefinite else limit_text(estimator, result.stop_reason)
         warn(
             f"stopped by {reason} at a residual of "
             f"{result.residual.max():.2g}, above tol={estimator.tol:g}; "

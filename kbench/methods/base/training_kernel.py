@@ -15,7 +15,7 @@ NOT_FINITE = (
 )
 # Largest difference of mirrored kernel values that counts as rounding, as a fraction of the largest
 # value: about the square root of float32's eps. Set by hand.
-_ASYMMETRY = 3e-4
+_MAX_ASYMMETRY = 3e-4
 # Guard: rows and columns of a tile of that comparison.
 _TILE = 512
 
@@ -46,7 +46,7 @@ def require_symmetric(K: np.ndarray, name: str = "kernel='precomputed'") -> None
     starts = range(0, len(K), _TILE)
     for i, j in ((i, j) for i in starts for j in starts if i <= j):
         upper, lower = K[i : i + _TILE, j : j + _TILE], K[j : j + _TILE, i : i + _TILE].T
-        different = ~(np.abs(upper - lower) <= _ASYMMETRY * largest)
+        different = ~(np.abs(upper - lower) <= _MAX_ASYMMETRY * largest)
         if different.any():
             a, b = np.argwhere(different)[0]
             raise ValueError(

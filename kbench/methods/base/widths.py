@@ -3,7 +3,7 @@
 The kernel of gamma_1, ..., gamma_d is that of gamma = 1 between rows whose columns are multiplied
 by gamma_j^(1/p), for a kernel whose gamma multiplies the power p of a distance
 (`Kernel.gamma_power`; p = 2 if gamma multiplies an inner product). Equal widths are one gamma, and
-a feature of width 0 does not count.
+a feature of width 0 is ignored.
 Estimators scale the rows at the start of `fit` and before predictions, so that solvers and machines
 see rows and a kernel of one width.
 """
@@ -29,7 +29,7 @@ def has_widths(gamma: Any) -> bool:
 
 
 def one_width(gamma: Any) -> Any:
-    """The gamma of the kernel of `scaled_rows`."""
+    """The gamma of the kernel between scaled rows: 1 if `gamma` is an array of widths."""
     return 1.0 if has_widths(gamma) else gamma
 
 
@@ -70,9 +70,9 @@ def require_one_width(estimator: Any) -> None:
 
 def _column_scale(gamma: Any, kernel: Any, X: Any) -> np.ndarray:
     """(d,) float64 factors of the columns of X : (n, d)."""
-    name = "poly" if isinstance(kernel, str) and kernel == "polynomial" else kernel
+    kernel_name = "poly" if isinstance(kernel, str) and kernel == "polynomial" else kernel
     supported = [name for name in kernel_names("of_rows") if "gamma" in parameters(KERNELS[name])]
-    if not isinstance(name, str) or name not in supported:
+    if not isinstance(kernel_name, str) or kernel_name not in supported:
         raise ValueError(
             f"gamma is an array of widths, which kernel={kernel!r} does not have; "
             f"{', '.join(supported)} do"
@@ -94,5 +94,5 @@ def _column_scale(gamma: Any, kernel: Any, X: Any) -> np.ndarray:
         )
     if not widths.any():
         raise ValueError("gamma is 0 for every column of X; one at least should be above 0")
-    scale: np.ndarray = widths ** (1.0 / KERNELS[name].gamma_power)
+    scale: np.ndarray = widths ** (1.0 / KERNELS[kernel_name].gamma_power)
     return scale

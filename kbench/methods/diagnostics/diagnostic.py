@@ -73,8 +73,12 @@ class TwoClassDiagnostic(KernelParameters, BoxSVC):
 
     def _take_over(self, model: BoxSVC) -> None:
         """Copy the fitted attributes of a model, so that this estimator predicts with it."""
-        learnt = {k: v for k, v in vars(model).items() if k.endswith("_") or k == "_machine"}
-        self.__dict__.update(learnt)
+        fitted_attributes = {
+            name: value
+            for name, value in vars(model).items()
+            if name.endswith("_") or name == "_machine"
+        }
+        self.__dict__.update(fitted_attributes)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -97,10 +101,10 @@ def true_objective(problem: KernelProblems, alpha: np.ndarray) -> float:
     if not len(rows):
         return 0.0
     coef = alpha[rows] * problem.Y[rows, 0]
-    total = float(alpha.sum())
+    alpha_sum = float(alpha.sum())
     kernel = problem.kernel.take(rows)
-    square = 0.0
-    for group in independent_groups(kernel, total, _NEGLECTED_CHANGE) or [np.arange(len(rows))]:
-        values = kernel.take(group).product(np.arange(len(group)), coef[group])
-        square += float(matmul(coef[group], values))
-    return 0.5 * square - total
+    quadratic_form = 0.0
+    for group in independent_groups(kernel, alpha_sum, _NEGLECTED_CHANGE) or [np.arange(len(rows))]:
+        products = kernel.take(group).product(np.arange(len(group)), coef[group])
+        quadratic_form += float(matmul(coef[group], products))
+    return 0.5 * quadratic_form - alpha_sum

@@ -24,8 +24,8 @@ from kbench.validated import integer, usual
 class BaggingSVC(DualSVC):
     """Majority vote of `n_estimators` kernel machines of n / `n_estimators` random rows each.
 
-    This is the baseline of the DC-SVM paper for early prediction: as many models of as many rows,
-    but the rows are random, and all models are evaluated. The rows of each model are drawn without
+    This is the baseline of the DC-SVM paper for early prediction: one model for each cluster there,
+    but on random rows, and all models are evaluated. The rows of each model are drawn without
     replacement, independently of the other models.
 
     Parameters
@@ -104,9 +104,9 @@ shrinking
             n_estimators = number_of_groups(self.n_estimators, n)
             n_estimators = clipped_count("n_estimators", n_estimators, n, n)
             rng = check_random_state(self.random_state)
-            size = -(-n // n_estimators)
+            sample_rows = -(-n // n_estimators)
             self.samples_ = [
-                np.sort(rng.choice(n, size, replace=False)) for _ in range(n_estimators)
+                np.sort(rng.choice(n, sample_rows, replace=False)) for _ in range(n_estimators)
             ]
         with trace.phase("train"):
             parts = solve_parts(

@@ -119,7 +119,7 @@ shrinking
                 if not rows_of_parts:
                     break
                 layer = [_merge(union, Part.zero(problem, rows)) for rows in rows_of_parts]
-                layer, steps = self._layer(problem, layer, deadline, trace)
+                layer, steps = self._solve_layer(problem, layer, deadline, trace)
                 if self.n_rounds_ and steps == 0:
                     # A limit was reached, or the solver of a part cannot resolve the violations.
                     break
@@ -130,12 +130,12 @@ shrinking
                     merged = [
                         left if right is None else _merge(left, right) for left, right in pairs
                     ]
-                    layer, steps = self._layer(problem, merged, deadline, trace)
+                    layer, steps = self._solve_layer(problem, merged, deadline, trace)
                     n_iter += steps
                 union = layer[0]
         return DualFit([union], n_iter)
 
-    def _layer(
+    def _solve_layer(
         self, problem: KernelProblems, parts: list[Part], deadline: Deadline, trace: Trace
     ) -> tuple[list[Part], int]:
         """The solved parts, reduced to their support vectors, and the number of steps."""

@@ -19,7 +19,7 @@ from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems, Start, solve_problems
 from kbench.methods.base.dual_svc import DualFit, DualSVC, clipped_count, n_steps
-from kbench.methods.base.limits import refuse_with_chunks
+from kbench.methods.base.limits import refuse_max_time
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import CLIPPED_GROUP_ROWS, MAX_GROUPS, number_of_groups
 from kbench.methods.divide.division import PARTITIONS, Division, divide, nested_divisions
@@ -316,7 +316,7 @@ max_iter, max_time, dtype, shrinking
             )
         if self.kernel == "precomputed":
             raise ValueError("kernel='precomputed' has no rows of features to read in chunks")
-        refuse_with_chunks(self)
+        refuse_max_time(self)
         cluster_model = clone(self).set_params(n_clusters=1, n_jobs=None)
         division_parameters = (self.preset, self.n_clusters, self.n_levels, self.branching)
         if all(value is None for value in division_parameters):

@@ -32,8 +32,8 @@ def _divide_by_kmeans(
     return sampled_kmeans(problem.X if has_all_rows else problem.X[rows], k, sample)
 
 
-def _divide_by_kernel(method: Callable[..., Division]) -> Callable[..., Division]:
-    def partition(
+def _divide_by_kernel(kernel_kmeans: Callable[..., Division]) -> Callable[..., Division]:
+    def divide_rows(
         problem: KernelProblems,
         rows: np.ndarray,
         k: int,
@@ -41,13 +41,13 @@ def _divide_by_kernel(method: Callable[..., Division]) -> Callable[..., Division
         rng: np.random.RandomState,
     ) -> Division:
         if len(rows) == len(problem.Y):
-            return method(problem.kernel, k, sample, rng)
+            return kernel_kmeans(problem.kernel, k, sample, rng)
         kernel = problem.kernel.take(rows)
-        division = method(kernel, k, sample, rng)
+        division = kernel_kmeans(kernel, k, sample, rng)
         problem.kernel.count(kernel.n_entries)
         return division
 
-    return partition
+    return divide_rows
 
 
 def _divide_at_random(

@@ -52,13 +52,13 @@ class EarlyTrainer:
 
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> ClusterRecord:
         q = len(self.weights)
-        index = targets.astype(np.intp)
+        class_index = targets.astype(np.intp)
         problem = KernelProblems(
             X=X,
             kernel=KernelMatrix(self.kernel, X, self.model.dtype),
-            Y=class_labels.signs(index, q),
-            C=self.weights[index],
-            labels=index,
+            Y=class_labels.signs(class_index, q),
+            C=self.weights[class_index],
+            labels=class_index,
         )
         model = clone(self.model).set_params(random_state=cluster_seed(self.seed, cluster))
         trace = Trace()
@@ -70,7 +70,7 @@ class EarlyTrainer:
         support = part.rows[part.alpha.any(axis=1)]
         return ClusterRecord(
             machine=solution.machine(alpha).machines[0],
-            n_support=np.bincount(index[support], minlength=q),
+            n_support=np.bincount(class_index[support], minlength=q),
             n_iter=solution.n_iter,
             objective=float(sum(result.objective for result in part.results)),
             duality_gap=float(sum(result.duality_gap for result in part.results)),
@@ -135,7 +135,7 @@ def fit_chunks(
             packed, results, notes = train_clusters(
                 division.places, trainer, folder / "machines", trace, n_jobs
             )
-    _describe(model, results)
+    _set_solution_attributes(model, results)
     model.cluster_sizes_ = np.array([place.size for place in division.places])
     model.n_clusters_ = len(results)
     model.notes_ = division.notes + notes
@@ -155,7 +155,7 @@ def _kernel(model: DualSVC, survey: Survey) -> Kernel:
     return kernel.bind(survey.sample)
 
 
-def _describe(model: DualSVC, results: Sequence[ClusterRecord]) -> None:
+def _set_solution_attributes(model: DualSVC, results: Sequence[ClusterRecord]) -> None:
     """Set the attributes that describe the solution, and warn if a limit was met."""
     model.n_support_ = np.sum([result.n_support for result in results], axis=0)
     model.n_iter_ = sum(result.n_iter for result in results)

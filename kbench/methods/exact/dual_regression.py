@@ -18,7 +18,7 @@ from kbench.validated import fit_context, require_target_range
 # Fraction of the standard deviation of the targets above which `tol` is said to be loose. On 400
 # rows of a sine, a 0.9 quantile with C = 1 covers .89 at this fraction, .84 at .5 and .74 at 1;
 # self-tuning models stop at .1 to .2 of it. Set by hand.
-_LOOSE = 0.3
+_LOOSE_FRACTION = 0.3
 
 
 class DualRegression(RegressorMixin, ExactDual):
@@ -73,20 +73,21 @@ class DualRegression(RegressorMixin, ExactDual):
                 )
             duals = self._duals(y, finite_C(C))
         self._warn(self._fit_duals(X, duals, trace, coupled=self.fit_intercept))
-        self._say_loose_tol(y)
+        self._warn_of_loose_tol(y)
         return self
 
-    def _say_loose_tol(self, y: np.ndarray) -> None:
-        """Warn, and note, if residuals of the size of the targets' spread count as solved."""
+    def _warn_of_loose_tol(self, y: np.ndarray) -> None:
+        """Warn, and add a note, if `tol` is so near the targets' deviation that a constant may
+        satisfy it."""
         deviation = float(y.std())
-        if self.tol > _LOOSE * deviation > 0.0:
-            text = (
+        if self.tol > _LOOSE_FRACTION * deviation > 0.0:
+            message = (
                 f"tol={self.tol:g} is {self.tol / deviation:.2g} times the deviation of y, "
                 "in whose unit it is, so that the model may be constant; set "
                 f"tol={1e-3 * deviation:.1g}, or give the targets in another unit"
             )
-            self.notes_ = (*self.notes_, text)
-            warn(text)
+            self.notes_ = (*self.notes_, message)
+            warn(message)
 
     def _warn(self, reasons: set[str]) -> None:
         warn_of_unbounded(self.C, self.dual_coef_)

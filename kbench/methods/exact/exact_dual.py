@@ -19,7 +19,7 @@ from kbench.methods.exact.expansions import (
     shared_expansion,
     small_rows,
 )
-from kbench.methods.exact.interior import Dual, Interior
+from kbench.methods.exact.interior import Dual, InteriorPoint
 from kbench.methods.exact.svc_conventions import NOT_FITTED, freeze, match_rows
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import RegressionDualResult, solve_regression_dual
@@ -78,14 +78,14 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         *,
         coupled: bool,
         start: np.ndarray | None = None,
-        unit: float = 1.0,
+        tol_unit: float = 1.0,
     ) -> set[str]:
         """Solve the duals, of equal epsilon, and set the fitted attributes.
 
         X : (n, d) checked rows
         coupled : whether the functions have intercepts
         start : (n,) coefficients within the bounds that have the sum s; None: 0
-        unit : `tol` is a multiple of this violation
+        tol_unit : Violation of which `tol` is a multiple
 
         Returns the stop reasons except "tol".
         """
@@ -95,7 +95,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         with trace.phase("solve"):
             self.kernel_entries_ = 0
             solutions, matrix = self._solve(
-                X, kernel, duals, trace, coupled, start, unit * self.tol
+                X, kernel, duals, trace, coupled, start, tol_unit * self.tol
             )
             if coupled and start is None:
                 pairs = zip(solutions, duals, strict=True)
@@ -125,8 +125,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
     ) -> tuple[list[DualSolution], KernelMatrix | None]:
         """Solutions of the duals, and the matrix of the large-problem solver if it was used."""
         n, deadline = len(duals[0].rows), Deadline(self.max_time, trace)
-        total = 0.0 if start is None else float(start.sum())
-        interior = Interior(
+        coef_sum = 0.0 if start is None else float(start.sum())
+        interior_point = InteriorPoint(
             kernel,
             X,
             coupled=coupled,
@@ -135,20 +135,20 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             max_iter=self.max_iter,
             deadline=deadline,
             trace=trace,
-            total=total,
+            coef_sum=coef_sum,
         )
         rows = None if isinstance(kernel, Precomputed | WholeRowsKernel) else X
         solutions: list[DualSolution | None] = [None] * len(duals)
         if coupled and is_small(n, rows, self.cache_size, MAX_POINTS_OF_REGRESSION):
             limits = StepLimits(tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
             try:
-                solutions = self._solve_small(X, kernel, duals, limits, start, total)
+                solutions = self._solve_small(X, kernel, duals, limits, start, coef_sum)
             except KernelRangeError:
                 # The small-problem solver has float32 rows; the other solver may have float64.
                 if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
                     raise
-        elif interior.uses_map(n):
-            optima = [interior.solve_by_rank(dual) for dual in duals]
+        elif interior_point.uses_map(n):
+            optima = [interior_point.solve_by_rank(dual) for dual in duals]
             solutions = [None if result is None else _to_solution(result) for result in optima]
         if None not in solutions:
             return solutions, None  # type: ignore[return-value]
@@ -174,7 +174,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             return result
 
         def solve_dual(dual: Dual) -> DualSolution:
-            result = interior.with_step_limit(
+            result = interior_point.with_step_limit(
                 dual, self.max_iter, lambda steps: solve_large(dual, steps)
             )
             if isinstance(result, InteriorResult):
@@ -193,7 +193,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         duals: Sequence[Dual],
         limits: StepLimits,
         start: np.ndarray | None,
-        total: float,
+        coef_sum: float,
     ) -> list[DualSolution | None]:
         """Solve by the small-problem solver; None where float32 rows cannot reach `tol`."""
         kernel_rows = small_rows(kernel, X, np.arange(len(duals[0].rows)))
@@ -209,7 +209,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             limits,
             epsilon=duals[0].epsilon,
             coef0=starts,
-            total=total,
+            total=coef_sum,
         )
         self.kernel_entries_ += result.kernel_entries
         columns = [getattr(result, name) for name in DualSolution._fields]
@@ -241,8 +241,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         fit_X : the rows of `fit`; X : the rows as the solvers take them
         matrix : the large-problem solver's, if it solved a problem
         """
-        no_rows = isinstance(kernel, Precomputed | WholeRowsKernel)
-        self.support_vectors_ = np.empty((0, 0)) if no_rows else fit_X[self.support_]
+        has_no_rows = isinstance(kernel, Precomputed | WholeRowsKernel)
+        self.support_vectors_ = np.empty((0, 0)) if has_no_rows else fit_X[self.support_]
         rows = self._fit_rows if callable(self.kernel) else X
         self.shape_fit_ = rows.shape if hasattr(rows, "shape") else (len(rows),)
         coef = self.dual_coef_

@@ -20,7 +20,7 @@ from kbench.methods.base.weights import class_weights
 from kbench.methods.base.widths import has_widths, require_one_width
 from kbench.methods.exact.callable_kernel import EXACT_CONSTRAINTS, TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.expansions import is_dense_gaussian, pair_expansion, shared_expansion
-from kbench.methods.exact.kernel_svc_fit import Data, Solution
+from kbench.methods.exact.kernel_svc_fit import Solution, TrainingSet
 from kbench.methods.exact.svc_conventions import NOT_FITTED, finite_C, freeze, match_rows
 from kbench.methods.exact.to_sklearn import sklearn_estimator
 from kbench.trace import Deadline, Trace
@@ -105,7 +105,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         with trace.phase("prepare"):
             require_dense_values(self.kernel, X)
             X, index, C = self._checked(X, y, sample_weight)
-            data = self._data(X, index, C)
+            data = self._training_set(X, index, C)
         with trace.phase("solve"):
             deadline = Deadline(self.max_time, trace)
             solution, matrix = self._solve(data, deadline, trace)
@@ -113,8 +113,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             self._set_solution(data, solution, matrix)
             if has_widths(self.gamma):
                 self.support_vectors_ = X[self.support_]  # before the widths scaled them
-            entries = 0 if matrix is None else matrix.n_entries
-            self.kernel_entries_ = entries + solution.small_entries
+            matrix_entries = 0 if matrix is None else matrix.n_entries
+            self.kernel_entries_ = matrix_entries + solution.small_entries
             if callable(self.kernel) and isinstance(data.kernel, Precomputed):
                 self.kernel_entries_ = len(index) ** 2  # all values were computed in advance
             self.class_weight_ = np.ones(len(self.classes_))
@@ -123,7 +123,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
                     self.class_weight, self.classes_, self.classes_[index]
                 )
         self.timings_ = dict(trace.timings)
-        self._keep(data, solution)
+        self._keep_for_warm_start(data, solution)
         # The fits for probabilities start afresh, with the kernel width of this fit.
         overrides: dict[str, Any] = {"verbose": False}
         if not has_widths(self.gamma):
@@ -142,27 +142,29 @@ class ExactSVC(TakesAnyRows, BoxSVC):
 
     @abstractmethod
     def _solve(
-        self, data: Data, deadline: Deadline, trace: Trace
+        self, data: TrainingSet, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
         """Solutions of all problems, and the matrix of the large-problem solver, if used."""
 
-    def _keep(self, data: Data, solution: Solution) -> None:
-        """Keep the solution from which the next fit can start."""
+    def _keep_for_warm_start(self, data: TrainingSet, solution: Solution) -> None:
+        """Keep the solution, if `warm_start` asks for it, so that the next fit can start there."""
 
-    def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
+    def _training_set(self, X: Any, index: np.ndarray, C: np.ndarray) -> TrainingSet:
         """The training set with its kernel."""
         X, kernel = self._training_kernel(X)
-        return Data(X, index, finite_C(C), kernel)
+        return TrainingSet(X, index, finite_C(C), kernel)
 
-    def _set_solution(self, data: Data, solution: Solution, matrix: KernelMatrix | None) -> None:
+    def _set_solution(
+        self, data: TrainingSet, solution: Solution, matrix: KernelMatrix | None
+    ) -> None:
         """Set the attributes that describe the solution, and the model that predicts."""
         has_coefficient: Any = solution.coef.any(axis=0)
         support = data.order[has_coefficient[data.order]]
         coef = np.ascontiguousarray(solution.coef[:, support])
         self.support_, self.dual_coef_ = support, match_rows(coef, data.X)
         self.n_support_ = np.bincount(data.labels[support], minlength=len(self.classes_))
-        no_rows = isinstance(data.kernel, Precomputed | WholeRowsKernel)
-        self.support_vectors_ = np.empty((0, 0)) if no_rows else data.X[support]
+        has_no_rows = isinstance(data.kernel, Precomputed | WholeRowsKernel)
+        self.support_vectors_ = np.empty((0, 0)) if has_no_rows else data.X[support]
         self.intercept_, self.n_iter_ = solution.intercept, solution.n_iter
         self.notes_ = solution.notes
         self.objective_ = sum(solution.objective.tolist())

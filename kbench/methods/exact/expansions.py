@@ -39,8 +39,8 @@ _PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
 
 def is_dense_gaussian(kernel: Kernel, X: Any) -> bool:
     """Whether the kernel is Gaussian, and the rows are dense or small enough to be made dense."""
-    fits = not sp.issparse(X) or math.prod(X.shape) <= _DENSE_ENTRIES
-    return isinstance(kernel, RBF) and fits
+    may_be_dense = not sp.issparse(X) or math.prod(X.shape) <= _DENSE_ENTRIES
+    return isinstance(kernel, RBF) and may_be_dense
 
 
 def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | MatrixRows:
@@ -51,9 +51,11 @@ def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | Matr
     return MatrixRows(KernelMatrix(kernel, X, np.float64), order)
 
 
-def interior_note(n_problems: int, n_all: int, n_iter: int) -> str:
-    """The entry of `notes_` for problems that the interior-point method has solved."""
-    return f"{n_problems} of {n_all} problems by an interior-point method in {n_iter} iterations"
+def interior_note(n_interior: int, n_problems: int, n_iter: int) -> str:
+    """The entry of `notes_` about the problems that the interior-point method has solved."""
+    return (
+        f"{n_interior} of {n_problems} problems by an interior-point method in {n_iter} iterations"
+    )
 
 
 def shared_expansion(
@@ -64,11 +66,13 @@ def shared_expansion(
     matrix : the kernel matrix of the large-problem solver; None after the small-problem solver.
     """
     if matrix is None:
-        error = _VALUE_ERROR
+        max_error = _VALUE_ERROR
         if len(support) > FEW_CENTRES:
-            exact = gaussian_centres(kernel, X, support, coef, 0.0)
-            error *= error_unit(matmul(exact.values(X[sample_centres(support)]), coef.T))
-        return SharedExpansion(gaussian_centres(kernel, X, support, coef, error), coef.T)
+            float64_centres = gaussian_centres(kernel, X, support, coef, 0.0)
+            max_error *= error_unit(
+                matmul(float64_centres.values(X[sample_centres(support)]), coef.T)
+            )
+        return SharedExpansion(gaussian_centres(kernel, X, support, coef, max_error), coef.T)
     if isinstance(kernel, WholeRowsKernel):
         return SharedExpansion(ValueCentres(support), coef.T)
     return KernelExpansion(matrix, support, coef.T, prediction_dtype(matrix, coef.T, support))
@@ -93,9 +97,9 @@ def pair_expansion(
 
 
 def gaussian_centres(
-    kernel: Kernel, X: Any, support: np.ndarray, coef: np.ndarray, error: float
+    kernel: Kernel, X: Any, support: np.ndarray, coef: np.ndarray, max_error: float
 ) -> GaussianCentres:
-    """Support vectors in float32, or in float64 if rounding errors of f could exceed `error`."""
+    """Support vectors in float32, or in float64 if rounding errors of f could exceed max_error."""
     assert isinstance(kernel, RBF)
     norm = math.sqrt(squared_norms(coef).max(initial=0.0))
-    return GaussianCentres(X[support], kernel.gamma, error=error, norm=norm)
+    return GaussianCentres(X[support], kernel.gamma, error=max_error, norm=norm)

@@ -1,6 +1,7 @@
 """Choice of the interior-point method for duals: at once by rank, or after many steps.
 
-The kernel's explicit map is used at once if the counted work is less (`solve_by_rank`). The
+The kernel's explicit map is used at once if its factorisations take fewer multiplications than the
+kernel values of a dual solver (`solve_by_rank`). The
 large-problem solver has no bound on its steps. If it gets a small problem, because there is no
 intercept or most columns have two values, it stops after the number of steps that cost as much as
 the interior-point method, which then solves the problem (`with_step_limit`). The small-problem
@@ -34,7 +35,7 @@ class Dual(NamedTuple):
     epsilon: float = 0.0
 
 
-class Interior:
+class InteriorPoint:
     """The interior-point method for duals of rows X : (n, d), dense or CSR, or kernel values.
 
     Parameters
@@ -43,7 +44,7 @@ class Interior:
     coupled : Whether there is an intercept
     cache_mb : MiB that an explicit map or a stored matrix may take
     max_iter : Limit on iterations; -1 means no limit
-    total : The sum of the coefficients of a coupled problem
+    coef_sum : The sum of the coefficients of a coupled problem
     """
 
     def __init__(
@@ -57,12 +58,12 @@ class Interior:
         max_iter: int,
         deadline: Deadline,
         trace: Trace,
-        total: float = 0.0,
+        coef_sum: float = 0.0,
     ) -> None:
         self._kernel, self._X, self._coupled, self._cache_mb = kernel, X, coupled, cache_mb
         self._tol, self._max_iter = tol, max_iter
         # Centring changes K b, unless the coefficients sum to 0.
-        self._total, self._centred = total, coupled and total == 0.0
+        self._coef_sum, self._centred = coef_sum, coupled and coef_sum == 0.0
         self._deadline, self._trace = deadline, trace
         self._full_map: LowRank | None = None
 
@@ -74,8 +75,10 @@ class Interior:
         rank = self._kernel.rank(d)
         # 16 bytes: float64 entries of the map and of a whitened copy (`LowRank`). A map as wide
         # as dense rows takes no more memory than the rows.
-        fits = 16.0 * n * rank <= self._cache_mb * 2**20 or (rank <= d and not sp.issparse(self._X))
-        return fits and is_low_rank(n, rank, d)
+        fits_into_memory = 16.0 * n * rank <= self._cache_mb * 2**20 or (
+            rank <= d and not sp.issparse(self._X)
+        )
+        return fits_into_memory and is_low_rank(n, rank, d)
 
     def solve_by_rank(self, dual: Dual) -> InteriorResult | None:
         """Solve on the explicit map; None if the method fails."""
@@ -107,12 +110,12 @@ class Interior:
         steps = 2**62 if math.isinf(work) else steps_before(n, work)  # 2^62 is no limit
         if 0 <= max_iter <= steps or math.isinf(work):
             return solve(max_iter)
-        limited = solve(steps)
-        if limited.stop_reason not in ("max_iter", "precision"):
-            return limited
+        result_within_limit = solve(steps)
+        if result_within_limit.stop_reason not in ("max_iter", "precision"):
+            return result_within_limit
         try:
-            source = small_rows(self._kernel, self._X, dual.rows)
-            matrix = source.whole(np.arange(n), centred=self._centred)
+            kernel_rows = small_rows(self._kernel, self._X, dual.rows)
+            matrix = kernel_rows.whole(np.arange(n), centred=self._centred)
         except KernelRangeError:
             return solve(max_iter)
         result = None if matrix is None else self._solve(matrix, dual)
@@ -128,7 +131,7 @@ class Interior:
             dual.upper,
             epsilon=dual.epsilon,
             coupled=self._coupled,
-            total=self._total,
+            total=self._coef_sum,
             tol=self._tol,
             max_iter=self._max_iter,
             stopped=lambda: self._deadline.passed,

@@ -10,14 +10,14 @@ from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.weights import relative_weights
 from kbench.methods.exact.exact_svc import ExactSVC
-from kbench.methods.exact.kernel_svc_fit import Data, Solution
+from kbench.methods.exact.kernel_svc_fit import Solution, TrainingSet
 from kbench.solvers.nu_dual.pairs import solve_nu_pairs
 from kbench.trace import Deadline, Trace
 from kbench.validated import real
 
-# Guard: nu may exceed the largest feasible value by this fraction, because sums of weights are
-# rounded.
-_ROUNDING = 1e-12
+# Guard: nu may exceed the largest feasible value by this fraction of it, because the sums of the
+# weights have rounding errors.
+_NU_SLACK = 1e-12
 
 
 @dataclass(eq=False, repr=False)
@@ -117,7 +117,7 @@ class KernelNuSVC(ExactSVC):
     random_state: Any = None
 
     def _solve(
-        self, data: Data, deadline: Deadline, trace: Trace
+        self, data: TrainingSet, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
         matrix = data.matrix(self.dtype)
         # `tol` is in units of the function for weights of mean 1.
@@ -128,7 +128,7 @@ class KernelNuSVC(ExactSVC):
             matrix,
             data.labels,
             bounds,
-            self._norms(bounds, data.labels, pairs),
+            self._coef_norms(bounds, data.labels, pairs),
             pairs,
             deadline=deadline,
             trace=trace,
@@ -144,19 +144,19 @@ class KernelNuSVC(ExactSVC):
         self.margin_ = mean_weight * rho
         # As in `dual_coef_` of `SVC`, a row of class a has one coefficient for each pair of a with
         # another class, in the order of these classes.
-        divisor, (a, b) = np.ones((len(result.coef), len(self.classes_))), pairs.T
-        divisor[b - (b > a), a] = divisor[a - (a > b), b] = rho
-        solution = Solution(len(pairs), result.coef / divisor[:, data.labels])
+        rho_of_coef, (a, b) = np.ones((len(result.coef), len(self.classes_))), pairs.T
+        rho_of_coef[b - (b > a), a] = rho_of_coef[a - (a > b), b] = rho
+        solution = Solution(len(pairs), result.coef / rho_of_coef[:, data.labels])
         solution.record(np.arange(len(pairs)), replace(result, intercept=result.intercept / rho))
         solution.reasons = result.stop_reason
         return solution, matrix
 
-    def _norms(self, bounds: np.ndarray, labels: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def _coef_norms(self, bounds: np.ndarray, labels: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         """nu W of pairs of classes: the 1-norm of their coefficients, half of it for each class."""
         # NumPy's sums have smaller rounding errors than `np.bincount`, which adds in order.
         class_sums = np.array([bounds[labels == c].sum() for c in range(len(self.classes_))])
         total, max_norms = class_sums[pairs].sum(axis=1), 2.0 * class_sums[pairs].min(axis=1)
-        infeasible = np.flatnonzero(self.nu * total > (1.0 + _ROUNDING) * max_norms)
+        infeasible = np.flatnonzero(self.nu * total > (1.0 + _NU_SLACK) * max_norms)
         if len(infeasible):
             p = infeasible[0]
             a, b = self.classes_[pairs[p]]

@@ -130,9 +130,11 @@ class KernelOneClassSVM(ConvertsToSklearn, OutlierMixin, ExactDual):
             weight_before = np.cumsum(weight) - weight
             start = np.clip(self.nu * weight.sum() - weight_before, 0.0, weight)
             dual = Dual(np.arange(n), np.zeros(n), np.zeros(n), weight)
-        # The mean weight; division by the largest one keeps the sum from overflow and underflow.
-        unit = float(np.mean(weight / weight.max()) * weight.max())
-        self._warn(self._fit_duals(X, [dual], trace, coupled=True, start=start, unit=unit))
+        # Division by the largest weight keeps the sum from overflow and underflow.
+        mean_weight = float(np.mean(weight / weight.max()) * weight.max())
+        self._warn(
+            self._fit_duals(X, [dual], trace, coupled=True, start=start, tol_unit=mean_weight)
+        )
         self.offset_ = -self.intercept_
         return self
 

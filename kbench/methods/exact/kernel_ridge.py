@@ -30,14 +30,14 @@ from kbench.solvers.ridge.kernel_ridge import least_squares, low_rank_inverse
 from kbench.trace import Deadline, Trace
 from kbench.validated import NOT_NEGATIVE, choice, usual, validate_data
 
-# Pivots that accelerated randomly pivoted Cholesky proposes at a time: 1 / `_BLOCKS` of the
-# landmarks, and at least `_MIN_BLOCK`. Larger blocks make matrix products faster, and more
-# proposals are rejected. Set by hand.
-_BLOCKS = 10
-_MIN_BLOCK = 64
+# Accelerated randomly pivoted Cholesky proposes 1 / `_PROPOSAL_BLOCKS` of the pivots at a time, but
+# at least `_MIN_PROPOSALS`. Larger blocks make matrix products faster, and more proposals are
+# rejected. Set by hand.
+_PROPOSAL_BLOCKS = 10
+_MIN_PROPOSALS = 64
 # Largest number of rows for which a matrix that is singular in float64 is solved by least squares:
 # its singular values take 20 n^3 operations, ten seconds at this number. Set by hand.
-_LEAST_SQUARES_ROWS = 2000
+_MAX_LEAST_SQUARES_ROWS = 2000
 # A matrix counts as singular if its rounding errors exceed this fraction of alpha; at 0.1,
 # iterations still reach the error of a factorisation. Set by hand.
 _MAX_ROUNDING = 0.1
@@ -153,8 +153,8 @@ class ExactRidge(KernelRidgeEstimator):
 
     def _landmark_kernel(self, X: Any) -> dict[str, Any]:
         """Parameters of the kernel for `Nystrom` of rows X."""
-        named = {name: getattr(self, name) for name in ("kernel", "degree", "coef0")}
-        return {**named, "gamma": one_width(self.gamma)}
+        parameters = {name: getattr(self, name) for name in ("kernel", "degree", "coef0")}
+        return {**parameters, "gamma": one_width(self.gamma)}
 
     def _low_rank_inverse(
         self, X: Any, scale: np.ndarray | None
@@ -171,9 +171,9 @@ class ExactRidge(KernelRidgeEstimator):
         # The landmarks change the number of iterations, not the solution, so the seed is fixed.
         if self.preconditioner == "rpcholesky":
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
-            block = max(_MIN_BLOCK, size // _BLOCKS)
+            n_proposals = max(_MIN_PROPOSALS, size // _PROPOSAL_BLOCKS)
             rng = np.random.RandomState(0)
-            factor = randomly_pivoted_cholesky(kernel, size, rng, block)[1]
+            factor = randomly_pivoted_cholesky(kernel, size, rng, n_proposals)[1]
             if scale is not None:
                 factor = factor * scale[:, None].astype(factor.dtype)
             return low_rank_inverse(factor, self.alpha_), kernel.n_entries
@@ -321,13 +321,15 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
 
     def _is_singular(self, kernel: Kernel, X: Any, weight: np.ndarray | None) -> bool:
         """Whether float64 rounding errors come near alpha, so that iterations would end far from
-        the solution, which scikit-learn's least squares reach. At most 2,000 rows are checked."""
+        the least-squares solution of scikit-learn. False for more than 2,000 rows."""
         n = X.shape[0]
-        if self.solver == "pcg" or n > _LEAST_SQUARES_ROWS:
+        if self.solver == "pcg" or n > _MAX_LEAST_SQUARES_ROWS:
             return False
         diagonal = KernelMatrix(kernel, X, np.float64).diagonal()
-        trace = float((diagonal if weight is None else weight * diagonal).sum())
-        return bool(np.finfo(np.float64).eps * trace > _MAX_ROUNDING * float(np.min(self.alpha_)))
+        matrix_trace = float((diagonal if weight is None else weight * diagonal).sum())
+        return bool(
+            np.finfo(np.float64).eps * matrix_trace > _MAX_ROUNDING * float(np.min(self.alpha_))
+        )
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         check_precomputed(self.kernel, X)
@@ -421,8 +423,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         deviations = {}
         for alpha in np.unique(alphas):
             gram = kernel.block(np.arange(n))
-            explained = explained_by_cholesky(gram, float(alpha), scale)
-            deviations[alpha] = posterior_std(kernel, X, explained)
+            explained_variance = explained_by_cholesky(gram, float(alpha), scale)
+            deviations[alpha] = posterior_std(kernel, X, explained_variance)
         if self._one_target:
             return deviations[alphas[0]]
         n_targets = self.dual_coef_.shape[1]

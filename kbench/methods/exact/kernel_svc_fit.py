@@ -29,7 +29,7 @@ class LastFit(NamedTuple):
     results: list[BoxDualResult] | None  # of all problems, if the large-problem solver solved them
 
     @classmethod
-    def of(cls, data: "Data", solution: "Solution") -> "LastFit":
+    def of(cls, data: "TrainingSet", solution: "Solution") -> "LastFit":
         """Keep what the next fit needs of this one."""
         return cls(data.kernel, data.rows_key, data.labels, data.C, solution.coef, solution.results)
 
@@ -56,10 +56,10 @@ class LastFit(NamedTuple):
         else:
             alpha = np.zeros(problem.Y.shape)
             for p, (a, b) in enumerate(pairs):
-                of_a, of_b = problem.labels == a, problem.labels == b
-                alpha[of_a, p], alpha[of_b, p] = coef[b - 1, of_a], -coef[a, of_b]
-        same = problem.kernel.kernel == self.kernel and rows_key == self.rows_key
-        if self.results is None or not same:
+                is_a, is_b = problem.labels == a, problem.labels == b
+                alpha[is_a, p], alpha[is_b, p] = coef[b - 1, is_a], -coef[a, is_b]
+        is_same = problem.kernel.kernel == self.kernel and rows_key == self.rows_key
+        if self.results is None or not is_same:
             return Start(alpha)
         ratio = float(problem.C.max() / self.C.max())
         error = ratio * max(result.gradient_error for result in self.results)
@@ -69,7 +69,7 @@ class LastFit(NamedTuple):
         return Start(alpha, ratio * (gradient + 1.0) - 1.0, error)
 
 
-class Data:
+class TrainingSet:
     """A checked training set with its kernel, in the forms that the solvers need."""
 
     def __init__(self, X: Any, labels: np.ndarray, C: np.ndarray, kernel: Kernel) -> None:
@@ -113,14 +113,14 @@ class Solution:
         # Set if the large-problem solver solved all problems.
         self.results: list[BoxDualResult] | None = None
 
-    def place(self, p: int, coef: np.ndarray, pair: tuple[int, int] | None, labels: Any) -> None:
+    def set_coef(self, p: int, coef: np.ndarray, pair: tuple[int, int] | None, labels: Any) -> None:
         """Set the coefficients (n,) of problem p, which has a pair of classes or (None) all."""
         if pair is None:
             self.coef[p] = coef
             return
         a, b = pair
-        of_a, of_b = labels == a, labels == b
-        self.coef[b - 1, of_a], self.coef[a, of_b] = coef[of_a], coef[of_b]
+        is_a, is_b = labels == a, labels == b
+        self.coef[b - 1, is_a], self.coef[a, is_b] = coef[is_a], coef[is_b]
 
     def record(self, problems: Any, result: Any) -> None:
         """Copy the numbers of one or several problems from the result of any solver."""

@@ -13,8 +13,8 @@ from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import KernelProblems, Start, solve_problems
 from kbench.methods.exact.callable_kernel import WholeRowsKernel
 from kbench.methods.exact.exact_svc import ExactSVC
-from kbench.methods.exact.interior import Interior
-from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
+from kbench.methods.exact.interior import InteriorPoint
+from kbench.methods.exact.kernel_svc_fit import LastFit, Solution, TrainingSet
 from kbench.solvers import BoxDualResult
 from kbench.solvers.small import StepLimits, is_small, solve_each, solve_pairs
 from kbench.trace import Deadline, Trace
@@ -28,17 +28,17 @@ class SolvesBinaryProblems(ExactSVC):
     # Whether the kernel's explicit map may replace the solvers that begin at `_start`.
     _may_use_map: ClassVar[bool] = True
 
-    def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
-        data = super()._data(X, index, C)
+    def _training_set(self, X: Any, index: np.ndarray, C: np.ndarray) -> TrainingSet:
+        data = super()._training_set(X, index, C)
         if self.warm_start:
             data.rows_key = joblib.hash(X)
         return data
 
-    def _keep(self, data: Data, solution: Solution) -> None:
+    def _keep_for_warm_start(self, data: TrainingSet, solution: Solution) -> None:
         self._last = LastFit.of(data, solution) if self.warm_start else None
 
     def _solve(
-        self, data: Data, deadline: Deadline, trace: Trace
+        self, data: TrainingSet, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
         """Solve all problems, each by the solver that is faster for it."""
         (n,), k = data.labels.shape, len(self.classes_)
@@ -92,8 +92,8 @@ class SolvesBinaryProblems(ExactSVC):
         solution.results = results if len(results) == m else None
         return solution, matrix
 
-    def _interior(self, data: Data, deadline: Deadline, trace: Trace) -> Interior:
-        return Interior(
+    def _interior(self, data: TrainingSet, deadline: Deadline, trace: Trace) -> InteriorPoint:
+        return InteriorPoint(
             data.kernel,
             data.X,
             coupled=self.fit_intercept,
@@ -105,7 +105,7 @@ class SolvesBinaryProblems(ExactSVC):
         )
 
     def _solve_by_rank(
-        self, data: Data, problems: set[int], interior: Interior, solution: Solution
+        self, data: TrainingSet, problems: set[int], interior: InteriorPoint, solution: Solution
     ) -> set[int]:
         """Solve the problems that the kernel's explicit map makes cheap; return their numbers."""
         solved: set[int] = set()
@@ -120,7 +120,9 @@ class SolvesBinaryProblems(ExactSVC):
                 solved.add(p)
         return solved
 
-    def _record(self, data: Data, p: int, y: np.ndarray, result: Any, solution: Solution) -> None:
+    def _record(
+        self, data: TrainingSet, p: int, y: np.ndarray, result: Any, solution: Solution
+    ) -> None:
         """Copy the result of problem p with signs y : (n,), 0 for rows outside the problem."""
         solution.record(p, result)
         solution.reasons[p] = result.stop_reason
@@ -130,9 +132,9 @@ class SolvesBinaryProblems(ExactSVC):
         else:
             coef[np.flatnonzero(y)] = result.coef
             solution.interior_iter.append(result.n_iter)
-        solution.place(p, coef, self._pairs[p] if self._takes_pairs else None, data.labels)
+        solution.set_coef(p, coef, self._pairs[p] if self._takes_pairs else None, data.labels)
 
-    def _small_problems(self, data: Data) -> list[int]:
+    def _small_problems(self, data: TrainingSet) -> list[int]:
         """Numbers of the problems that the small-problem solver should solve."""
         sizes = np.bincount(data.labels, minlength=len(self.classes_))
         X = None if isinstance(data.kernel, Precomputed | WholeRowsKernel) else data.X
@@ -148,7 +150,7 @@ class SolvesBinaryProblems(ExactSVC):
 
     def _solve_small(
         self,
-        data: Data,
+        data: TrainingSet,
         problems: list[int],
         coef0: np.ndarray | None,
         limits: StepLimits,
@@ -175,7 +177,7 @@ class SolvesBinaryProblems(ExactSVC):
         solution.small_entries = result.kernel_entries
         solution.interior_iter += [count for count in result.interior_iterations if count]
 
-    def _comparable_last_fit(self, data: Data) -> LastFit | None:
+    def _comparable_last_fit(self, data: TrainingSet) -> LastFit | None:
         """The last fit, if it had the same classes in the same rows and proportional bounds."""
         last: LastFit | None = getattr(self, "_last", None)
         if not self.warm_start or last is None or not np.array_equal(last.labels, data.labels):

@@ -26,7 +26,7 @@ from kbench.solvers.interior_point.problem import LowRank
 from kbench.trace import Deadline, Trace
 
 # Largest number of float64 vectors, with an entry for each row, that `solve_signed` holds.
-_VECTORS = 16
+_N_VECTORS = 16
 # Rows of the sample from which C="loo" takes at most 500 distinct rows: a larger sample takes more
 # memory, a smaller one may have fewer distinct rows. Set by hand.
 _LOO_ROWS = 20_000
@@ -36,7 +36,7 @@ class _Plane(NamedTuple):
     """The solution of a binary problem."""
 
     result: InteriorResult  # `coef` has the support vectors of the problem, signed by class
-    points: np.ndarray  # numbers of the rows with a coefficient
+    support: np.ndarray  # numbers of the rows with a coefficient
     normal: np.ndarray  # (d,)
     intercept: float
 
@@ -52,8 +52,8 @@ class LinearInChunks(SolvesBinaryProblems):
     @property
     def accepts_chunks(self) -> bool:
         """Whether `fit` takes `ChunkedRows` with these parameters."""
-        linear = isinstance(self.kernel, str) and self.kernel == "linear"
-        return linear and not self._wants_probabilities
+        is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
+        return is_linear and not self._wants_probabilities
 
     def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
         if not self.accepts_chunks:
@@ -66,11 +66,11 @@ class LinearInChunks(SolvesBinaryProblems):
             survey = Survey(rows, targets, _LOO_ROWS if self.C == "loo" else 1, 0, variance=False)
         # 4/3 is the inverse of `_FOR_ROWS` (kbench/run/execution/chunked.py): in a run, the vectors
         # may take `limits.memory_mb`. Set by hand.
-        size_mb = 8.0 * _VECTORS * survey.n / 2**20
+        size_mb = 8.0 * _N_VECTORS * survey.n / 2**20
         if size_mb > rows.memory_mb * 4.0 / 3.0:
             raise KbenchError(
-                f"the solver's vectors for {survey.n} rows take {size_mb:,.0f} MiB, {8 * _VECTORS} "
-                f"bytes a row; memory_mb={rows.memory_mb:g} is too little"
+                f"the solver's vectors for {survey.n} rows take {size_mb:,.0f} MiB, "
+                f"{8 * _N_VECTORS} bytes a row; memory_mb={rows.memory_mb:g} is too little"
             )
         self.classes_, self.n_features_in_ = targets.classes, rows.n_features
         self.class_weight_ = targets.weights(self.class_weight)
@@ -79,7 +79,7 @@ class LinearInChunks(SolvesBinaryProblems):
         identity = {"rows": survey.checksum, "block_rows": rows.block_rows, "form": "one cluster"}
         with working_folder(rows, identity) as folder:
             with trace.phase("divide"):
-                stored = spill(
+                spilled = spill(
                     rows,
                     lambda X, _: np.zeros(X.shape[0], np.intp),
                     1,
@@ -87,11 +87,11 @@ class LinearInChunks(SolvesBinaryProblems):
                     encode=targets.encode,
                     nbytes=survey.nbytes + 4 * survey.n,
                 )
-                blocks = stored.parts(0)
+                blocks = spilled.parts(0)
                 index = np.concatenate([y for _, y in blocks]).astype(np.int32)
             with trace.phase("solve"):
                 planes = self._planes([X for X, _ in blocks], index, class_bounds, deadline, trace)
-        self._describe_planes(planes, index)
+        self._set_solution_of_planes(planes, index)
         self.timings_ = dict(trace.timings)
         return self
 
@@ -122,21 +122,23 @@ class LinearInChunks(SolvesBinaryProblems):
             else:
                 signs = np.where(index == (1 if q == 2 else problem), 1, -1).astype(np.int8)
             all_rows = ReadRows(sizes, read, signs, d)
-            points = None if signs.all() else np.flatnonzero(signs)
-            problem_rows = all_rows if points is None else all_rows.take(points)
-            planes.append(self._plane(problem_rows, points, class_bounds, index, deadline, trace))
+            row_numbers = None if signs.all() else np.flatnonzero(signs)
+            problem_rows = all_rows if row_numbers is None else all_rows.take(row_numbers)
+            planes.append(
+                self._plane(problem_rows, row_numbers, class_bounds, index, deadline, trace)
+            )
         return planes
 
     def _plane(
         self,
         rows: ReadRows,
-        points: np.ndarray | None,
+        row_numbers: np.ndarray | None,
         class_bounds: np.ndarray,
         index: np.ndarray,
         deadline: Deadline,
         trace: Trace,
     ) -> _Plane:
-        """Solve one problem; points : numbers of the rows that it has, None for all rows."""
+        """Solve one problem; row_numbers : (s,) the rows that it has, None for all rows."""
         mean = np.zeros(self.n_features_in_)
         if self.fit_intercept:
             mean = rows.mean()
@@ -144,7 +146,7 @@ class LinearInChunks(SolvesBinaryProblems):
         if (class_bounds == class_bounds[0]).all():
             upper = np.broadcast_to(class_bounds[0], len(rows.signs))
         else:
-            upper = class_bounds[index if points is None else index[points]]
+            upper = class_bounds[index if row_numbers is None else index[row_numbers]]
         result = solve_signed(
             LowRank(rows),
             rows.signs,
@@ -166,26 +168,26 @@ class LinearInChunks(SolvesBinaryProblems):
         support = np.flatnonzero(result.coef)
         return _Plane(
             replace(result, coef=result.coef[support]),
-            support if points is None else points[support],
+            support if row_numbers is None else row_numbers[support],
             normal,
             result.intercept - float(matmul(normal, mean)),
         )
 
-    def _describe_planes(self, planes: list[_Plane], index: np.ndarray) -> None:
+    def _set_solution_of_planes(self, planes: list[_Plane], index: np.ndarray) -> None:
         """Set the attributes of the solution, as `KernelSVC._set_solution` does, and the model."""
         results, q = [plane.result for plane in planes], len(self.classes_)
-        support = np.unique(np.concatenate([plane.points for plane in planes]))
+        support = np.unique(np.concatenate([plane.support for plane in planes]))
         support = support[np.argsort(index[support], kind="stable")]
         labels = index[support]
         order = np.argsort(support)
         coef = np.zeros((q - 1 if self._takes_pairs else len(planes), len(support)))
         for p, plane in enumerate(planes):
-            positions = order[np.searchsorted(support, plane.points, sorter=order)]
-            row: Any = p
+            positions = order[np.searchsorted(support, plane.support, sorter=order)]
+            coef_row: Any = p
             if self._takes_pairs:
                 a, b = self._pairs[p]
-                row = np.where(labels[positions] == a, b - 1, a)
-            coef[row, positions] = plane.result.coef
+                coef_row = np.where(labels[positions] == a, b - 1, a)
+            coef[coef_row, positions] = plane.result.coef
         self.support_, self.dual_coef_ = support, coef
         self.n_support_ = np.bincount(labels, minlength=q)
         self.intercept_ = np.array([plane.intercept for plane in planes])

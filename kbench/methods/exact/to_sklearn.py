@@ -70,16 +70,16 @@ def sklearn_estimator(
             f"{name}.to_sklearn: gamma is an array of widths, {sklearn_class.__name__} has one; "
             "fit to rows whose columns are scaled (`gamma` in the documentation), with gamma=1.0"
         )
-    own, accepted = fitted.get_params(deep=False), inspect.signature(sklearn_class).parameters
+    values, accepted = fitted.get_params(deep=False), inspect.signature(sklearn_class).parameters
     # `probability` is left out, because kbench calibrates probabilities in another way, and because
     # scikit-learn deprecates the parameter.
-    parameters = {key: own[key] for key in accepted if key in own and key != "probability"}
+    parameters = {key: values[key] for key in accepted if key in values and key != "probability"}
     if isinstance(parameters.get("C"), str):
         parameters["C"] = fitted.C_  # the choice of "loo"
     converted = sklearn_class(**parameters)
     support, coef = fitted.support_vectors_, fitted.dual_coef_
-    sparse = sp.issparse(support)
-    if sparse:
+    is_sparse = sp.issparse(support)
+    if is_sparse:
         support, coef = sp.csr_matrix(support, dtype=np.float64), _with_zeros(coef)
     else:
         support, coef = (np.ascontiguousarray(array, np.float64) for array in (support, coef))
@@ -97,7 +97,7 @@ def sklearn_estimator(
         "_intercept_": sign * intercept,
         "_n_support": np.asarray(n_support, np.int32),
         "_gamma": fitted._gamma,
-        "_sparse": sparse,
+        "_sparse": is_sparse,
         "_probA": np.empty(0),
         "_probB": np.empty(0),
         "_effective_probability": False,

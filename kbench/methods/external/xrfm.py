@@ -59,14 +59,14 @@ class _XRFM(BaseEstimator):
     random_state: Any = None
 
     def _fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        machine = required("xrfm", "xrfm needs the package xrfm", "xrfm").xRFM
+        package_class = required("xrfm", "xrfm needs the package xrfm", "xrfm").xRFM
         rng = check_random_state(self.random_state)
         order = rng.permutation(len(X))
         n_held_out = max(1, round(self.validation_fraction * len(X)))
         held_out, training = order[:n_held_out], order[n_held_out:]
         self._scaler = StandardScaler().fit(X[training])
         Z = standardised_rows(self._scaler, X).astype(np.float32)
-        self.model_ = machine(
+        self.model_ = package_class(
             max_leaf_size=self.max_leaf_size,
             n_trees=self.n_trees,
             device="cpu",

@@ -16,15 +16,15 @@ from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import solve_problems
-from kbench.methods.base.limits import limit
+from kbench.methods.base.limits import limit_text
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.one_vs_rest import WeightedOneVsRest
 from kbench.methods.base.penalty import ALPHA, PENALTY, chosen_alpha
 from kbench.methods.fast_prediction.landmark_leaves import (
     LandmarkLeaves,
     LeafResult,
-    approximation,
-    expansion,
+    approximate_machine,
+    exact_machine,
 )
 from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.solvers import solve_linear_dual
@@ -186,7 +186,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
         if self.target_cost is not None:
-            self._fit_within(self.target_cost, X, y, sample_weight, trace)
+            self._fit_within_cost(self.target_cost, X, y, sample_weight, trace)
             return self
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
@@ -199,7 +199,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
             reason = "max_iter" if in_time else "max_time"
             models = "linear models" if in_time else "models"
             warn(
-                f"{models} of leaves stopped by {limit(self, reason)} before "
+                f"{models} of leaves stopped by {limit_text(self, reason)} before "
                 f"linear_tol={self.linear_tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
@@ -221,12 +221,12 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
             return LeafResult(LandmarkMachine(np.zeros(Y.shape[1])), 0, True, 0)
         low, high = Y[C > 0].min(axis=0), Y[C > 0].max(axis=0)
         constant = np.where(low == high, low, 0.0)
-        two_class = low < high
-        if not two_class.any():
+        has_two_classes = low < high
+        if not has_two_classes.any():
             return LeafResult(LandmarkMachine(constant), 0, True, 0)
-        exact = solve_problems(
+        exact_results = solve_problems(
             kernel,
-            Y[:, two_class],
+            Y[:, has_two_classes],
             C,
             tol=self.tol,
             cache_mb=self.cache_mb,
@@ -234,13 +234,15 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
             max_time=deadline.seconds_left(),
             shrinking=True,
         )
-        in_time = all(result.stop_reason != "max_time" for result in exact)
+        in_time = all(result.stop_reason != "max_time" for result in exact_results)
         coef = np.zeros(Y.shape)
-        coef[:, two_class] = Y[:, two_class] * np.column_stack([result.alpha for result in exact])
-        n_iter = sum(result.n_iter for result in exact)
+        coef[:, has_two_classes] = Y[:, has_two_classes] * np.column_stack(
+            [result.alpha for result in exact_results]
+        )
+        n_iter = sum(result.n_iter for result in exact_results)
         n_support = int(coef.any(axis=1).sum())
         if self.landmarks == "support" or n_support <= self.n_landmarks:
-            machine = expansion(X, self.gamma_, coef, constant)
+            machine = exact_machine(X, self.gamma_, coef, constant)
             return LeafResult(machine, n_iter, in_time, kernel.n_entries, in_time=in_time)
         columns = self._columns(X, coef, rng)
         values = columns(X)
@@ -248,7 +250,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
         features = np.ascontiguousarray(matmul(values, factor))
         linear = solve_linear_dual(
             features,
-            Y[:, two_class],
+            Y[:, has_two_classes],
             C,
             rng,
             tol=self.linear_tol,
@@ -256,14 +258,14 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
             max_time=deadline.seconds_left(),
         )
         beta = np.zeros((columns.n_columns, Y.shape[1]))
-        beta[:, two_class] = matmul(factor, linear.coef)
+        beta[:, has_two_classes] = matmul(factor, linear.coef)
         entries = kernel.n_entries + len(X) * len(columns.landmarks)
-        machine = approximation(columns, beta, constant)
-        squares = self._squares(features, kernel, rng)
+        machine = approximate_machine(columns, beta, constant)
+        error_and_norm = self._squared_error_and_norm(features, kernel, rng)
         in_time &= linear.stop_reason != "max_time"
         converged = in_time and linear.converged
         n_iter += linear.n_iter
-        return LeafResult(machine, n_iter, converged, entries, *squares, in_time)
+        return LeafResult(machine, n_iter, converged, entries, *error_and_norm, in_time)
 
     def _regions(self, X: Any) -> np.ndarray:
         return self._machine.assign(self._rows_to_predict(X))
@@ -349,7 +351,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         """
         trace = Trace() if trace is None else trace
         if self.target_cost is not None:
-            self._fit_within(self.target_cost, X, y, None, trace)
+            self._fit_within_cost(self.target_cost, X, y, None, trace)
             return self
         with trace.phase("prepare"):
             X, y = validate_data(self, X, y, y_numeric=True)
@@ -382,24 +384,30 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
                 f"a leaf has {len(y)} rows, whose kernel matrix takes {mebibytes:.0f} MiB, more "
                 f"than memory_mb={self.memory_mb:g}; increase n_leaves"
             )
-        exact = kernel.astype(np.float64)
-        gram = exact.block(np.arange(len(y)))
+        float64_kernel = kernel.astype(np.float64)
+        gram = float64_kernel.block(np.arange(len(y)))
         gram[np.diag_indices_from(gram)] += self.alpha_
         coef = scipy.linalg.solve(gram, y, assume_a="pos", overwrite_a=True)[:, None]
         constant = np.zeros(1)
         n_support = np.count_nonzero(coef)
         if self.landmarks == "support" or n_support <= self.n_landmarks:
-            return LeafResult(expansion(X, self.gamma_, coef, constant), 0, True, exact.n_entries)
+            return LeafResult(
+                exact_machine(X, self.gamma_, coef, constant), 0, True, float64_kernel.n_entries
+            )
         columns = self._columns(X, coef, rng)
         values = columns(X)
         factor = self._factor(values, kernel, rng)
         features = matmul(values, factor)
-        normal = matmul(features.T, features)
-        normal[np.diag_indices_from(normal)] += self.alpha_
-        beta = matmul(factor, scipy.linalg.solve(normal, matmul(features.T, y), assume_a="pos"))
-        entries = exact.n_entries + len(X) * len(columns.landmarks)
-        machine = approximation(columns, beta[:, None], constant)
-        return LeafResult(machine, 0, True, entries, *self._squares(features, kernel, rng))
+        normal_matrix = matmul(features.T, features)
+        normal_matrix[np.diag_indices_from(normal_matrix)] += self.alpha_
+        beta = matmul(
+            factor, scipy.linalg.solve(normal_matrix, matmul(features.T, y), assume_a="pos")
+        )
+        entries = float64_kernel.n_entries + len(X) * len(columns.landmarks)
+        machine = approximate_machine(columns, beta[:, None], constant)
+        return LeafResult(
+            machine, 0, True, entries, *self._squared_error_and_norm(features, kernel, rng)
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u,) float64."""

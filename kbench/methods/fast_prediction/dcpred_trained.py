@@ -40,7 +40,7 @@ from kbench.validated import NOT_NEGATIVE, choice, fit_context, usual
 
 # Standard deviation of the noise of synthetic rows, in standard deviations of each feature in the
 # leaf: large enough to fill the box of the leaf, small enough to stay in it mostly. Set by hand.
-_NOISE = 0.5
+_NOISE_DEVIATION = 0.5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -190,8 +190,8 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         Parameters
         ----------
         X : (n, d) array or CSR
-            They become a dense float32 array during the fit. Or `ChunkedRows`, which contain their
-            labels.
+            X becomes a dense float32 array during the fit. It may also be `ChunkedRows`, which
+            contain their labels.
         y : (n,) labels
         sample_weight : (n,), optional
             Factors of C, and of the loss of the training, for each row.
@@ -215,7 +215,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
             return self
         deadline = Deadline(self.max_time, trace)
         if self.target_cost is not None:
-            self._fit_within(self.target_cost, X, y, sample_weight, trace)
+            self._fit_within_cost(self.target_cost, X, y, sample_weight, trace)
             return self
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
@@ -240,16 +240,16 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
             results = Parallel(n_jobs=self.n_jobs)(
                 delayed(_train_leaf)(
                     self,
-                    rows[members],
-                    targets.Y[members],
-                    targets.C[members],
+                    rows[leaf_rows],
+                    targets.Y[leaf_rows],
+                    targets.C[leaf_rows],
                     function,
-                    None if teacher is None else teacher.at_rows(members),
+                    None if teacher is None else teacher.at_rows(leaf_rows),
                     self._width(rows.shape[1]),
                     seed,
                     deadline.seconds_left(),
                 )
-                for (_, members), seed in zip(groups, seeds, strict=True)
+                for (_, leaf_rows), seed in zip(groups, seeds, strict=True)
             )
         machines = [result.machine for result in results]
         self.labels_ = labels
@@ -391,23 +391,26 @@ def _train_leaf(
     teacher : the model of all rows, if `model.target` is "global". n_features : kept by landmarks.
     """
     deadline = Deadline(max_time, Trace())
-    rows = C > 0
-    if not rows.any():
+    has_weight = C > 0
+    if not has_weight.any():
         return _Leaf(LandmarkMachine(np.zeros(Y.shape[1])))
-    X, Y, C = X[rows], Y[rows], C[rows]
-    two_class = Y.min(axis=0) < Y.max(axis=0)
+    X, Y, C = X[has_weight], Y[has_weight], C[has_weight]
+    has_two_classes = Y.min(axis=0) < Y.max(axis=0)
     if teacher is not None and len(Y) >= LANES:
         # The model of all rows may change its sign in a leaf whose rows have one class. Such a leaf
         # stays constant if it has fewer than 16 rows. The bound is set by hand.
-        two_class[:] = True
-    constant = np.where(two_class, 0.0, Y[0])
-    if not two_class.any():
+        has_two_classes[:] = True
+    constant = np.where(has_two_classes, 0.0, Y[0])
+    if not has_two_classes.any():
         return _Leaf(LandmarkMachine(constant))
     rng = np.random.RandomState(seed)
     features = varying_features(X, n_features)
-    targets, weights, n_entries = Y[:, two_class], np.ones(len(Y)), 0
+    targets, kmeans_weights, n_entries = Y[:, has_two_classes], np.ones(len(Y)), 0
     if teacher is not None:
-        targets, coef = teacher.values[rows][:, two_class], teacher.coef[rows][:, two_class]
+        targets, coef = (
+            teacher.values[has_weight][:, has_two_classes],
+            teacher.coef[has_weight][:, has_two_classes],
+        )
     elif model.target == "leaf":
         kernel = KernelMatrix(function, X)
         coef, _ = _exact_coef(model, kernel, targets, C, deadline)
@@ -415,24 +418,24 @@ def _train_leaf(
         targets = kernel.product(support, coef[support])
         n_entries = kernel.n_entries
     if model.target != "labels" and coef.any():
-        weights = (coef**2).sum(axis=1)
+        kmeans_weights = (coef**2).sum(axis=1)
     if teacher is not None and model.n_synthetic:
-        size = int(np.ceil(model.n_synthetic * len(X)))
-        source_rows = rng.randint(len(X), size=size)
-        noise = _NOISE * X.std(axis=0) * rng.normal(size=(size, X.shape[1]))
+        n_synthetic = int(np.ceil(model.n_synthetic * len(X)))
+        source_rows = rng.randint(len(X), size=n_synthetic)
+        noise = _NOISE_DEVIATION * X.std(axis=0) * rng.normal(size=(n_synthetic, X.shape[1]))
         synthetic_rows = (X[source_rows] + noise).astype(np.float32)
         X, C = np.vstack([X, synthetic_rows]), np.concatenate([C, C[source_rows]])
-        targets = np.vstack([targets, teacher.machine(synthetic_rows)[:, two_class]])
-        weights = np.concatenate([weights, np.zeros(size)])
+        targets = np.vstack([targets, teacher.machine(synthetic_rows)[:, has_two_classes]])
+        kmeans_weights = np.concatenate([kmeans_weights, np.zeros(n_synthetic)])
     in_time = not deadline.passed
     training = LeafTrainingSet(
-        X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), weights, True
+        X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), kmeans_weights, True
     )
     landmarks, gammas, leaf_coef, constants = train_leaf(
         training, function.gamma, model.n_landmarks, model.epochs, deadline, rng, seed
     )
-    constant[two_class] = constants
+    constant[has_two_classes] = constants
     all_coef = np.zeros((len(landmarks), Y.shape[1]))
-    all_coef[:, two_class] = leaf_coef
+    all_coef[:, has_two_classes] = leaf_coef
     machine = LandmarkMachine(constant, landmarks, gammas, all_coef, features)
     return _Leaf(machine, n_entries, in_time)

@@ -125,7 +125,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
             return self
         deadline = Deadline(self.max_time, trace)
         if self.target_cost is not None:
-            self._fit_within(self.target_cost, X, y, None, trace)
+            self._fit_within_cost(self.target_cost, X, y, None, trace)
             return self
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):

@@ -121,7 +121,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
                 kind = [
                     {"n_leaves": n_leaves, "pseudo": pseudo, "n_landmarks": m, "n_pseudo": p}
                     for m in _LANDMARK_COUNTS
-                    if m <= rows and (p := self._pseudo_of_leaf(rows, m, pseudo)) != 0
+                    if m <= rows and (p := self._n_pseudo_of_leaf(rows, m, pseudo)) != 0
                 ]
                 if kind:
                     yield kind
@@ -134,21 +134,21 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     ) -> tuple[LandmarkMachine, str]:
         rng, pseudo = np.random.RandomState(0), sizes["pseudo"]
         landmarks = X[: sizes["n_landmarks"]].astype(np.float64)
-        function = make_kernel("rbf", X, gamma=self.gamma)
-        assert isinstance(function, RBF)
-        gamma = function.gamma
+        rbf = make_kernel("rbf", X, gamma=self.gamma)
+        assert isinstance(rbf, RBF)
+        gamma = rbf.gamma
         columns = make_pseudo_landmarks(landmarks, gamma, pseudo, sizes["n_pseudo"], X, rng)
         coef = np.ones((columns.n_columns, n_outputs))
-        return approximation(columns, coef, np.zeros(n_outputs)), pseudo
+        return approximate_machine(columns, coef, np.zeros(n_outputs)), pseudo
 
-    def _leaves_for(self, n: int) -> int:
+    def _n_leaves_for(self, n: int) -> int:
         """Leaves of a tree of n rows: `n_leaves` or its default, fewer if this exceeds n."""
         n_leaves = number_of_groups(self.n_leaves, n, max_rows=MAX_MEAN_LEAF_ROWS)
         return n_leaves if n_leaves <= n else max(1, n // _SMALL_LEAF_ROWS)
 
     def _warn_of_sizes(self, n: int) -> None:
         """Warn of sizes above the number of rows n."""
-        for name, size in (("n_leaves", self._leaves_for(n)), ("n_landmarks", n)):
+        for name, size in (("n_leaves", self._n_leaves_for(n)), ("n_landmarks", n)):
             if (getattr(self, name) or 0) > n:
                 warn(f"{name}={getattr(self, name)} is more than the {n} rows; {size} are used")
 
@@ -166,11 +166,11 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         targets : arrays (n, ...), of which each leaf gets its rows.
         """
         require_float32_range(X)
-        function = make_kernel("rbf", X, gamma=self.gamma)
-        assert isinstance(function, RBF)
-        self.gamma_ = function.gamma
+        rbf = make_kernel("rbf", X, gamma=self.gamma)
+        assert isinstance(rbf, RBF)
+        self.gamma_ = rbf.gamma
         with trace.phase("cluster"):
-            tree = kmeans_tree(X, self._leaves_for(X.shape[0]), rng, branching=self.branching)
+            tree = kmeans_tree(X, self._n_leaves_for(X.shape[0]), rng, branching=self.branching)
             labels = tree.assign(X)
         with trace.phase("train"):
             groups = group_rows(labels)
@@ -179,7 +179,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
                 delayed(_train_leaf)(
                     self,
                     X[rows],
-                    function,
+                    rbf,
                     seed,
                     [t[rows] for t in targets],
                     None if deadline is None else deadline.seconds_left(),
@@ -207,10 +207,10 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         self.n_iter_ = sum(result.n_iter for result in results)
         self.converged_ = all(result.converged for result in results)
         self.kernel_entries_ = sum(result.kernel_entries for result in results)
-        values = sum(result.squared_values for result in results)
-        if values > 0.0:
-            errors = sum(result.squared_errors for result in results)
-            self.kernel_error_ = float(np.sqrt(errors / values))
+        squared_values = sum(result.squared_values for result in results)
+        if squared_values > 0.0:
+            squared_errors = sum(result.squared_errors for result in results)
+            self.kernel_error_ = float(np.sqrt(squared_errors / squared_values))
         self.n_parameters_ = self._machine.n_parameters + tree.centres.size
         sizes = np.bincount(labels, minlength=tree.n_leaves)
         self.prediction_flops_ = self._machine.flops(sizes) + tree.distances()[labels].mean()
@@ -225,10 +225,10 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         squares = (coef**2).sum(axis=1)
         weights = squares if self.landmarks == "weighted" else np.ones(len(X))
         centres = weighted_kmeans(np.asarray(X, np.float64), weights, self.n_landmarks, rng)
-        n_pseudo = self._pseudo_of_leaf(len(X), len(centres), self.pseudo)
+        n_pseudo = self._n_pseudo_of_leaf(len(X), len(centres), self.pseudo)
         return make_pseudo_landmarks(centres, self.gamma_, self.pseudo, n_pseudo, X, rng)
 
-    def _pseudo_of_leaf(self, n: int, m: int, pseudo: str) -> int | None:
+    def _n_pseudo_of_leaf(self, n: int, m: int, pseudo: str) -> int | None:
         """`n_pseudo` of a leaf of n rows, m landmarks; by default n / `_ROWS_PER_COLUMN` - m."""
         if self.n_pseudo is not None or pseudo != "monomials":
             return self.n_pseudo
@@ -243,7 +243,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         gram = kernel.square(rows)
         return optimal_factor(columns[rows], gram.astype(np.float64))
 
-    def _squares(
+    def _squared_error_and_norm(
         self, features: np.ndarray, kernel: KernelMatrix, rng: np.random.RandomState
     ) -> tuple[float, float]:
         """||K_R - Phi_R Phi'||^2 and ||K_R||^2 for up to `error_rows` rows R of a leaf."""
@@ -256,7 +256,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         )
 
 
-def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:
+def exact_machine(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:
     """The exact model of a leaf: its landmarks are the rows with non-zero coef : (n, m)."""
     support = np.flatnonzero(coef.any(axis=1))
     if not len(support):
@@ -264,7 +264,7 @@ def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarra
     return LandmarkMachine(constant, X[support], np.full(len(support), gamma), coef[support])
 
 
-def approximation(columns: PseudoLandmarks, coef: np.ndarray, constant: np.ndarray) -> Any:
+def approximate_machine(columns: PseudoLandmarks, coef: np.ndarray, constant: np.ndarray) -> Any:
     """The model of a leaf with coefficients coef : (n_columns, m)."""
     gammas = np.full(len(columns.landmarks), columns.gamma)
     return LandmarkMachine(

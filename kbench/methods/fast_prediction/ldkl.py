@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from kbench.errors import warn
 from kbench.intrinsics.products import matmul
-from kbench.methods.base.limits import limit
+from kbench.methods.base.limits import limit_text
 from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.weights import relative_weights
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
@@ -184,7 +184,7 @@ class LDKLClassifier(WeightedOneVsRest):
         self.prediction_flops_ = self._machine.flops()
         if self.n_iter_ < max_iter * len(vectors):
             warn(
-                f"stopped by {limit(self, 'max_time')} after {self.n_iter_} of "
+                f"stopped by {limit_text(self, 'max_time')} after {self.n_iter_} of "
                 f"{max_iter * len(vectors)} steps; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,

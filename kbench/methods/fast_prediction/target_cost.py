@@ -21,9 +21,11 @@ from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, 
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE
 
-# One row in five is held out for validation: fewer rows leave more to chance. Set by hand.
+# One row in five is held out for validation: with fewer the choice depends more on chance, and with
+# more the candidates are trained on fewer rows. Set by hand.
 _VALIDATION_FOLDS = 5
-# Rows from which the timed models are made: more take more time. Set by hand.
+# Number of rows on which the routers of the timed models are grown: more rows make them resemble
+# those of all rows more, and take more time. Set by hand.
 _SAMPLE_ROWS = 10_000
 # Numbers of leaves that are tried, each of which takes further fits, and the least mean number of
 # rows of a leaf. Set by hand.
@@ -62,7 +64,7 @@ class TargetCost(BaseEstimator):
     ) -> tuple[LandmarkMachine, str]:
         """A leaf that costs as much as a leaf of `fit`, and its kind of pseudo landmarks."""
 
-    def _fit_within(
+    def _fit_within_cost(
         self, target_cost: float, X: Any, y: Any, sample_weight: Any, trace: Trace
     ) -> None:
         """Choose sizes, fit a clone with them, and copy its fitted attributes."""
@@ -88,8 +90,7 @@ class TargetCost(BaseEstimator):
             best = max(choices, key=lambda choice: (choice[2], -choice[1]))
         model = self._clone_with(best[0], deadline).fit(X, y, **weights, trace=trace)
         parameters = self.get_params()
-        learnt = {name: v for name, v in vars(model).items() if name not in parameters}
-        self.__dict__.update(learnt)
+        self.__dict__.update({k: v for k, v in vars(model).items() if k not in parameters})
         self.sizes_, self.choices_ = best[0], choices
         self.cost_ = self._relative_cost(self._machine, rows, n_outputs)
 
@@ -99,8 +100,8 @@ class TargetCost(BaseEstimator):
         return median_s(lambda: machine(rows)) / rows.shape[0] / linear_prediction_s(X, n_outputs)
 
     def _clone_with(self, sizes: dict[str, Any], deadline: Deadline) -> Any:
-        left = deadline.seconds_left()
-        limits = {} if left is None else {"max_time": left}
+        seconds_left = deadline.seconds_left()
+        limits = {} if seconds_left is None else {"max_time": seconds_left}
         return clone(self).set_params(**sizes, target_cost=None, **limits)
 
     def _affordable_sizes(

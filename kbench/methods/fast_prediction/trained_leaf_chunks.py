@@ -72,9 +72,11 @@ def train_leaves(
             )
         places = [Place(spilled, leaf) for leaf in range(tree.n_leaves)]
         with trace.phase("train"):
-            packed, records, notes = train_clusters(
+            packed_models, records, notes = train_clusters(
                 places, trainer, folder / "machines", trace, model.n_jobs
             )
-        machines = [LandmarkMachine(**packed[leaf]["machine"]) for leaf in range(tree.n_leaves)]
+        machines = [
+            LandmarkMachine(**packed_models[leaf]["machine"]) for leaf in range(tree.n_leaves)
+        ]
     n_entries = sum(record.kernel_entries for record in records)
     return TrainedOutOfCore(machines, spilled.sizes, n_entries, notes)

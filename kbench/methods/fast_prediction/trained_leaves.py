@@ -20,7 +20,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.finished_fit import require_finite
-from kbench.methods.base.limits import limit, refuse_with_chunks
+from kbench.methods.base.limits import limit_text, refuse_max_time
 from kbench.methods.base.sizes import MAX_MEAN_LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ChunkedTargets, Survey
 from kbench.methods.fast_prediction.compiled import CompiledRows
@@ -160,7 +160,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         self, rows: ChunkedRows, targets: ChunkedTargets, trace: Trace
     ) -> TrainedOutOfCore:
         """Train on rows in chunks; the subclass sets the attributes of its targets."""
-        refuse_with_chunks(self)
+        refuse_max_time(self)
         if not self.accepts_chunks:
             raise ValueError(
                 f"{type(self).__name__} with these parameters needs all rows in memory, not in "
@@ -320,8 +320,8 @@ def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
     leaves = list(in_time)
     if not all(leaves):
         warn(
-            f"stopped by {limit(estimator, 'max_time')}: {leaves.count(False)} of {len(leaves)} "
-            "leaves were not trained to the end; "
+            f"stopped by {limit_text(estimator, 'max_time')}: {leaves.count(False)} of "
+            f"{len(leaves)} leaves were not trained to the end; "
             "the model is no worse than a constant",
             ConvergenceWarning,
         )

@@ -22,11 +22,12 @@ _CACHE_MB = 1000.0
 # The exact solver starts from zero if more than this fraction of the rows have a coefficient: the
 # gradient at such a start takes more kernel values than the start saves. Set by hand.
 _MAX_START_FRACTION = 0.5
-# ADMM diverges if its squared step length grows by more than 1 %; less may be rounding. Beta is
-# then multiplied by `_RAISE`, at most `_RAISES` times, to 1,024 times its value. Set by hand.
-_GROWTH = 1.01
-_RAISE = 4.0
-_RAISES = 5
+# ADMM counts as diverging if its squared step length grows by more than 1 %; less may be rounding.
+# Beta is then multiplied by `_BETA_FACTOR`, at most `_MAX_BETA_RAISES` times, that is by at most
+# 1,024 in all: a smaller factor finds a smaller beta but runs ADMM more often. Set by hand.
+_MAX_GROWTH = 1.01
+_BETA_FACTOR = 4.0
+_MAX_BETA_RAISES = 5
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class DualSolutionPath:
     """Solutions of m problems for each of p values of C."""
 
     coef: np.ndarray  # (n, p, m): y_i z_i
-    # (p, m): the objective is 1/2 z'YKYz - e'z after polishing, otherwise with K~ in place of K.
-    intercept: np.ndarray
+    intercept: np.ndarray  # (p, m)
+    # (p, m): 1/2 z'YKYz - e'z after polishing; without polishing, K~ takes the place of K.
     objective: np.ndarray
     admm: ADMMResult  # p m columns: the m problems of the first C, of the second C, ...
     kernel_entries: int  # Kernel values that polishing computed
@@ -46,7 +47,7 @@ class DualSolutionPath:
     @property
     def diverges(self) -> bool:
         """Whether the steps of ADMM grew: the compressed matrix is too indefinite for beta."""
-        return self.admm.growth > _GROWTH
+        return self.admm.growth > _MAX_GROWTH
 
 
 def solve_dual(
@@ -78,34 +79,34 @@ def solve_dual(
     ValueError).
     """
     (n, m), p = Y.shape, C.shape[1]
-    columns, bounds = np.tile(Y, p), np.repeat(C, m, axis=1)
+    labels, upper_bounds = np.tile(Y, p), np.repeat(C, m, axis=1)
     attempts = count()
 
     def factorise(shift: float) -> Callable[[np.ndarray], np.ndarray]:
         # Only the user's beta needs the message; `solve_admm` handles failures of a later beta.
         return compressed.factorise(shift, dtype, explain=next(attempts) == 0).solve
 
-    for _ in range(_RAISES + 1):
+    for _ in range(_MAX_BETA_RAISES + 1):
         admm = solve_admm(
             factorise,
-            columns,
-            bounds,
+            labels,
+            upper_bounds,
             beta,
             max_iter=max_iter,
             tol=tol,
             max_time=deadline.seconds_left(),
             trace=trace,
         )
-        if not (may_raise_beta and admm.growth > _GROWTH) or deadline.passed:
+        if not (may_raise_beta and admm.growth > _MAX_GROWTH) or deadline.passed:
             break
-        beta *= _RAISE
+        beta *= _BETA_FACTOR
     if polish_tol is not None:
         with trace.phase("polish"):
             return _polish(compressed, Y, C, admm, polish_tol, deadline, trace)
     with trace.phase("admm"):
-        coef = columns * admm.z
+        coef = labels * admm.z
         products = np.asarray(matmul(compressed.matrix, coef), np.float64)
-        intercept = intercepts(lambda _: products, columns, admm.z, bounds)
+        intercept = intercepts(lambda _: products, labels, admm.z, upper_bounds)
         objective = 0.5 * np.sum(coef * products, axis=0) - admm.z.sum(axis=0)
     return DualSolutionPath(
         coef=coef.reshape(n, p, m),

@@ -18,7 +18,7 @@ from kbench.approximation import HSSMatrix
 from kbench.class_labels import winners
 from kbench.errors import warn
 from kbench.methods.base.composition import fresh_part
-from kbench.methods.base.limits import checked_numbers, limit
+from kbench.methods.base.limits import checked_numbers, limit_text
 from kbench.methods.base.one_vs_rest import WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.hss.admm_path import DualSolutionPath, solve_dual
@@ -314,7 +314,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
     def _convergence_message(self, solution: DualSolutionPath) -> str:
         in_time = solution.stop_reason != "max_time"
         if self.polish:
-            reason = "" if in_time else f" by {limit(self, 'max_time')}"
+            reason = "" if in_time else f" by {limit_text(self, 'max_time')}"
             return (
                 f"polishing stopped{reason} at a violation of {solution.violation:.2g}, above "
                 f"polish_tol={self.polish_tol:g}; "
@@ -322,7 +322,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
             )
         above = "" if self.tol is None else f", above tol={self.tol:g}"
         return (
-            f"stopped by {limit(self, solution.stop_reason)} at residuals of "
+            f"stopped by {limit_text(self, solution.stop_reason)} at residuals of "
             f"{solution.admm.primal:.2g} and {solution.admm.dual:.2g}{above}; "
             "the model is no worse than a constant"
         )

@@ -28,15 +28,15 @@ from kbench.trace import Trace
 from kbench.validated import choice, fit_context, usual, validate_data
 
 # Seconds of a compressed fit, for n rows and rank R between the two halves of the data:
-# `_ROW_S` n + `_RANK_S` n R + `_CUBE_S` R^3. An exact fit takes `_EXACT_S` n^3. Set by hand, from
-# 4,000 and 8,000 rows of five data sets; only the ratio of both times decides.
-# `scripts/bench_hss.py exact` times both fits and the choice.
-_ROW_S, _RANK_S, _CUBE_S, _EXACT_S = 5e-5, 2e-7, 1.5e-10, 3.3e-12
-# Rows up to which the kernel matrix and its factor are stored: 4 GiB of float32 for both. Set by
-# hand.
+# `_ROW_SECONDS` n + `_RANK_SECONDS` n R + `_CUBE_SECONDS` R^3. An exact fit takes `_EXACT_SECONDS`
+# n^3. Set by hand, from 4,000 and 8,000 rows of five data sets; only the ratio of both times
+# decides. `scripts/bench_hss.py exact` times both fits and the choice.
+_ROW_SECONDS, _RANK_SECONDS, _CUBE_SECONDS, _EXACT_SECONDS = 5e-5, 2e-7, 1.5e-10, 3.3e-12
+# Largest number of rows for the exact matrix: more rows need more memory. Matrix and factor take 4
+# GiB of float32 here. Set by hand.
 _MAX_EXACT_ROWS = 23_170
 # The defaults of `tol` and `max_iter` in `KernelRidge`, for the exact solution.
-_TOL, _MAX_ITER = 1e-8, 200
+_EXACT_TOL, _EXACT_MAX_ITER = 1e-8, 200
 
 
 @dataclass(eq=False, repr=False)
@@ -169,8 +169,8 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
                 targets = targets - self.intercept_
         matrix = fresh_part(self.matrix, HSSMatrix(preset="precise"), self.random_state)
         with trace.phase("tree"):
-            exact = self._is_faster_exactly(matrix, X)
-        solve = self._solve_exactly if exact else self._solve_compressed
+            is_exact = self._exact_is_faster(matrix, X)
+        solve = self._solve_exactly if is_exact else self._solve_compressed
         coef, logdet = solve(matrix, X, targets, trace)
         n, m = targets.shape
         self.log_marginal_likelihood_ = float(
@@ -213,8 +213,8 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
                 targets,
                 self.alpha_,
                 precondition=inverse(factor),
-                tol=_TOL,
-                max_iter=_MAX_ITER,
+                tol=_EXACT_TOL,
+                max_iter=_EXACT_MAX_ITER,
             )
         coef, n = result.x, len(kernel)
         logdet = 2.0 * float(np.log(factor[0].diagonal().astype(np.float64)).sum())
@@ -230,14 +230,14 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
             del self.kernel_error_
         return coef, logdet
 
-    def _is_faster_exactly(self, matrix: HSSMatrix, X: Any) -> bool:
+    def _exact_is_faster(self, matrix: HSSMatrix, X: Any) -> bool:
         """Whether the exact kernel matrix is expected to take less time than its compression."""
         if self.warm_start or matrix.preset != "precise" or matrix.leaf_size is not None:
             return False
         n = X.shape[0]
         rank = matrix.estimated_rank(X)
-        compressed_s = _ROW_S * n + _RANK_S * n * rank + _CUBE_S * rank**3
-        exact_is_faster = _EXACT_S * n**3 < compressed_s
+        compressed_s = _ROW_SECONDS * n + _RANK_SECONDS * n * rank + _CUBE_SECONDS * rank**3
+        exact_is_faster = _EXACT_SECONDS * n**3 < compressed_s
         max_bytes = np.inf if matrix.memory_mb is None else matrix.memory_mb * 2**20
         if exact_is_faster and (n > _MAX_EXACT_ROWS or 4.0 * n**2 > max_bytes):
             warn(
@@ -291,12 +291,14 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         factor = compressed.factorise(self.alpha_, "float64")
         order = compressed.matrix.tree_.permutation
 
-        def variance(ordered: np.ndarray) -> np.ndarray:
+        def explained_variance(ordered: np.ndarray) -> np.ndarray:
             columns = np.empty_like(ordered)
             columns[order] = ordered
             return np.einsum("ij,ij->j", columns, factor.solve(columns))
 
-        std = posterior_std(compressed.matrix.ordered_kernel_.astype(np.float64), X, variance)
+        std = posterior_std(
+            compressed.matrix.ordered_kernel_.astype(np.float64), X, explained_variance
+        )
         return std if values.ndim == 1 else np.broadcast_to(std[:, None], values.shape).copy()
 
     def __sklearn_tags__(self) -> Tags:

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
-from kbench.methods.base.limits import limit
+from kbench.methods.base.limits import limit_text
 from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -138,14 +138,14 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
     def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            function = self._make_kernel(targets.X)
-            kernel = KernelMatrix(function, targets.X, self.dtype)
+            kernel_function = self._make_kernel(targets.X)
+            kernel = KernelMatrix(kernel_function, targets.X, self.dtype)
         n_blocks = -(-len(kernel) // self.block_size)
         with trace.phase("solve"):
             results = [
                 solve_racqp(
                     kernel,
-                    column,
+                    labels,
                     targets.C,
                     rng,
                     mode=self.mode,
@@ -157,7 +157,7 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
                     factor=1.0 if self.halved else 2.0,
                     trace=trace,
                 )
-                for column in targets.Y.T
+                for labels in targets.Y.T
             ]
             w = np.column_stack([result.w for result in results])
             if self.decimals is not None:
@@ -172,7 +172,7 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
             # with the smallest primal objective, possibly 0.
             for j in np.flatnonzero([not result.converged for result in results]):
                 signs = targets.Y[:, j]
-                best = settle(
+                best_multiple = settle(
                     coef[:, j],
                     signs - products[:, j],
                     signs,
@@ -181,9 +181,9 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
                     epsilon=0.0,
                     coupled=True,
                 )
-                self.intercept_[j] = best.intercept
-                for values in (w, coef, products):
-                    values[:, j] *= best.multiple
+                self.intercept_[j] = best_multiple.intercept
+                for columns in (w, coef, products):
+                    columns[:, j] *= best_multiple.multiple
             self.support_ = np.flatnonzero(coef.any(axis=1))
             self.objective_ = float(0.5 * np.sum(coef * products) - w.sum())
         with trace.phase("prepare"):
@@ -200,7 +200,7 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
         if not self.converged_:
             reasons = {result.stop_reason for result in results} - {"tol"}
             warn(
-                f"stopped by {limit(self, max(reasons))} at a residual of "
+                f"stopped by {limit_text(self, max(reasons))} at a residual of "
                 f"{self.primal_residual_:.2g}, above tol={self.tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,

@@ -35,7 +35,7 @@ class Checkpoint:
     def __init__(self, path: str | Path, every_s: float, identity: Mapping[str, Any]) -> None:
         self.path, self.every_s = Path(path), every_s
         self.identity = json.loads(json.dumps(dict(identity), default=str))
-        self._written = time.monotonic()
+        self._last_write = time.monotonic()
 
     def read(self) -> dict[str, np.ndarray] | None:
         """The arrays of the file; None if it does not exist.
@@ -66,13 +66,13 @@ class Checkpoint:
                 )
         return arrays
 
-    def due(self) -> bool:
-        return time.monotonic() - self._written >= self.every_s
+    def is_due(self) -> bool:
+        return time.monotonic() - self._last_write >= self.every_s
 
     def write(self, arrays: Mapping[str, Any]) -> None:
         with atomic_file(self.path) as file:
             np.savez(file, identity=json.dumps(self.identity), **arrays)
-        self._written = time.monotonic()
+        self._last_write = time.monotonic()
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)

@@ -15,23 +15,23 @@ from kbench.trace import Trace
 # Number of rows of the sample on which features, landmarks and clusters are chosen (the default
 # `n_samples` of MEKA), and least number of sampled rows for each landmark. Larger samples take more
 # time and memory. Set by hand.
-SAMPLE = 20_000
+SAMPLE_ROWS = 20_000
 _ROWS_PER_LANDMARK = 4
 
 
-def feature_sample(part: Any) -> int:
+def feature_sample(approximation: Any) -> int:
     """Rows of the sample on which an approximation is fitted."""
-    parameters = part.get_params(deep=False)
+    parameters = approximation.get_params(deep=False)
     sizes = [parameters.get(name) for name in ("n_components", "rank", "n_landmarks")]
-    landmarks = max((size for size in sizes if isinstance(size, int)), default=0)
-    clusters = parameters.get("n_clusters") or 1
-    return max(SAMPLE, _ROWS_PER_LANDMARK * landmarks * clusters)
+    n_landmarks = max((size for size in sizes if isinstance(size, int)), default=0)
+    n_clusters = parameters.get("n_clusters") or 1
+    return max(SAMPLE_ROWS, _ROWS_PER_LANDMARK * n_landmarks * n_clusters)
 
 
-def with_gamma_of_all_rows(part: Any, survey: Survey) -> Any:
-    """The part with gamma="scale" replaced by the value for all rows; changes the part."""
-    gamma = part.get_params(deep=False).get("gamma")
-    return part if gamma is None else part.set_params(gamma=survey.gamma(gamma))
+def with_gamma_of_all_rows(approximation: Any, survey: Survey) -> Any:
+    """The approximation, changed in place: gamma="scale" becomes the value for all rows."""
+    gamma = approximation.get_params(deep=False).get("gamma")
+    return approximation if gamma is None else approximation.set_params(gamma=survey.gamma(gamma))
 
 
 class SpilledFeatures:
@@ -67,31 +67,31 @@ class SpilledFeatures:
         self.shape = (n, feature_map.n_features_out_)
         self.n_rows_computed = 0
         self._map, self._trace = feature_map, trace
-        size = min(max(int(memory_mb * 2**20) // (4 * self.shape[1]), MIN_BATCH), n)
-        self._size, self._held_block = size, -1
+        block_rows = min(max(int(memory_mb * 2**20) // (4 * self.shape[1]), MIN_BATCH), n)
+        self._block_rows, self._held_block = block_rows, -1
         self._rows = spill(
             rows,
-            lambda X, first: np.arange(first, first + X.shape[0]) // size,
-            -(-n // size),
+            lambda X, first: np.arange(first, first + X.shape[0]) // block_rows,
+            -(-n // block_rows),
             folder,
             encode=survey.targets.encode,
             nbytes=survey.nbytes + 4 * n,
         )
-        self._buffer = np.empty((size, self.shape[1]), np.float32)
+        self._buffer = np.empty((block_rows, self.shape[1]), np.float32)
         blocks = range(len(self._rows.sizes))
         self.index = np.concatenate([self._rows.cluster(block)[1] for block in blocks])
 
     def slices(self) -> list[slice]:
-        n, size = self.shape[0], self._size
-        return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+        n, block_rows = self.shape[0], self._block_rows
+        return [slice(start, min(start + block_rows, n)) for start in range(0, n, block_rows)]
 
     def block(self, rows: slice) -> np.ndarray:
-        number = rows.start // self._size
+        block_number = rows.start // self._block_rows
         features = self._buffer[: rows.stop - rows.start]
-        if number != self._held_block:
+        if block_number != self._held_block:
             with self._trace.phase("features"):
-                X, _ = self._rows.cluster(number)
+                X, _ = self._rows.cluster(block_number)
                 self._map.fill(X, features)
-            self._held_block = number
+            self._held_block = block_number
             self.n_rows_computed += len(features)
         return features

@@ -22,7 +22,7 @@ from kbench.clustering import Centroids
 from kbench.clustering.shuffle_on_disk import spill
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.base.survey import ChunkedTargets, Survey
-from kbench.methods.out_of_core.feature_chunks import SAMPLE
+from kbench.methods.out_of_core.feature_chunks import SAMPLE_ROWS
 from kbench.methods.out_of_core.out_of_core import (
     Place,
     divide_rows,
@@ -38,10 +38,10 @@ from kbench.trace import Trace
 
 # Rows whose products W'W are added at a time, so that the sums do not depend on the chunks; 16,384
 # rows of 1,000 features are 64 MiB. Set by hand.
-_BATCH = 16384
+_BATCH_ROWS = 16384
 # Fraction of the memory that the kernel matrix of a cluster and its factor may take. The rest is
 # for the rows and for a block that is read. A larger fraction trains larger clusters. Set by hand.
-_MATRIX_MEMORY = 1 / 2
+_MATRIX_FRACTION = 1 / 2
 
 
 def fit_normal_equations(
@@ -51,7 +51,7 @@ def fit_normal_equations(
     equations = FactoredEquations(basis, targets.n_outputs)
     n_seen = 0
     with trace.phase("features"):
-        for batch in batches(rows, _BATCH):
+        for batch in batches(rows, _BATCH_ROWS):
             equations.add(batch.X, targets.matrix(targets.encode(batch)))
             n_seen += batch.X.shape[0]
             trace(samples=n_seen)
@@ -136,17 +136,24 @@ class ClusterFit(NamedTuple):
 
 
 def fit_clusters(
-    part: BKA, trainer: BlockTrainer, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace
+    approximation: BKA,
+    trainer: BlockTrainer,
+    rows: ChunkedRows,
+    survey: Survey,
+    seed: int,
+    trace: Trace,
 ) -> ClusterFit:
-    """The exact ridge models of the leaves of a tree of k-means with `part.n_clusters` leaves."""
+    """The exact ridge models of the leaves of a k-means tree with `n_clusters` leaves."""
     max_rows = max_cluster_rows(rows)
     # The tree has two levels of equally many branches, so that a row costs two short searches.
-    branching = max(2, int(np.ceil(np.sqrt(part.n_clusters))))
-    identity = _identity(trainer, rows, survey, {**part.get_params(), "seed": seed}, max_rows)
+    branching = max(2, int(np.ceil(np.sqrt(approximation.n_clusters))))
+    identity = _identity(
+        trainer, rows, survey, {**approximation.get_params(), "seed": seed}, max_rows
+    )
     rng = np.random.RandomState(seed)
     with working_folder(rows, identity) as folder:
         division = divide_rows(
-            rows, survey, part.n_clusters, branching, folder, rng, max_rows, trace
+            rows, survey, approximation.n_clusters, branching, folder, rng, max_rows, trace
         )
         with trace.phase("train"):
             packed, records, notes = train_clusters(
@@ -161,26 +168,26 @@ def fit_subsets(
     trainer: SubsetTrainer,
     rows: ChunkedRows,
     survey: Survey,
-    parts: list[np.ndarray],
+    subsets: list[np.ndarray],
     trace: Trace,
     n_jobs: int | None,
 ) -> ClusterFit:
-    """The mean of the exact ridge models of subsets; `parts` are the numbers of their rows."""
-    subset = np.empty(survey.n, np.int32)
-    for number, members in enumerate(parts):
-        subset[members] = number
-    identity = _identity(trainer, rows, survey, {"subsets": zlib.crc32(subset.data)}, 0)
+    """The mean of the exact ridge models of subsets, which are arrays of row numbers."""
+    subset_of_row = np.empty(survey.n, np.int32)
+    for number, row_numbers in enumerate(subsets):
+        subset_of_row[row_numbers] = number
+    identity = _identity(trainer, rows, survey, {"subsets": zlib.crc32(subset_of_row.data)}, 0)
     with working_folder(rows, identity) as folder:
         with trace.phase("divide"):
             spilled = spill(
                 rows,
-                lambda X, first: subset[first : first + X.shape[0]],
-                len(parts),
+                lambda X, first: subset_of_row[first : first + X.shape[0]],
+                len(subsets),
                 folder / "rows",
                 encode=survey.targets.encode,
                 nbytes=survey.nbytes + 8 * survey.n * survey.targets.n_outputs,
             )
-        places = [Place(spilled, number) for number in range(len(parts))]
+        places = [Place(spilled, number) for number in range(len(subsets))]
         with trace.phase("train"):
             packed, records, notes = train_clusters(
                 places, trainer, folder / "machines", trace, n_jobs
@@ -192,7 +199,7 @@ def fit_subsets(
 
 def cluster_sample(n_clusters: int) -> int:
     """Rows of the sample on which a tree of `n_clusters` leaves is grown."""
-    return sample_size(SAMPLE, n_clusters)
+    return sample_size(SAMPLE_ROWS, n_clusters)
 
 
 def max_cluster_rows(rows: ChunkedRows) -> int:
@@ -200,13 +207,13 @@ def max_cluster_rows(rows: ChunkedRows) -> int:
 
     An entry takes 12 bytes: 4 in the float32 matrix and 8 in the float64 factor.
     """
-    return max(1, int(np.sqrt(_MATRIX_MEMORY * rows.memory_mb * 2**20 / 12)))
+    return max(1, int(np.sqrt(_MATRIX_FRACTION * rows.memory_mb * 2**20 / 12)))
 
 
 def _identity(
     trainer: Any, rows: ChunkedRows, survey: Survey, parameters: dict[str, Any], max_rows: int
 ) -> dict[str, Any]:
-    """The `identity` of `working_folder`: all on which the files of a fit depend."""
+    """The `identity` of `working_folder`: everything on which the files of a fit depend."""
     return {
         "rows": survey.checksum,
         "block_rows": rows.block_rows,

@@ -162,13 +162,13 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             rng = check_random_state(self.random_state)
-            X, index = self._begin(X, y, int(rng.randint(2**31 - 1)))
+            X, class_index = self._start_net(X, y, int(rng.randint(2**31 - 1)))
             n_rows = X.shape[0] * self.n_copies
             n_steps = self.n_epochs * -(-n_rows // self.batch_size)
             batches = random_batches(n_rows, self.batch_size, self.n_epochs, rng)
             losses = descend(
                 (*self.filters_, self.coef_, self.intercept_),
-                self._batches(X, index, batches),
+                self._batches(X, class_index, batches),
                 [self.step_size * (1.0 - t / n_steps) for t in range(n_steps)],
                 self.momentum,
                 self.weight_decay,
@@ -189,10 +189,10 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
         self.timings_ = dict(trace.timings)
         return self
 
-    def _begin(self, X: Any, y: Any, seed: int) -> tuple[Any, np.ndarray]:
+    def _start_net(self, X: Any, y: Any, seed: int) -> tuple[Any, np.ndarray]:
         """Check the rows, and start the net with random filters and a last layer of zeros."""
         X, y = validate_data(self, X, y, dtype=[np.float32, np.float64], reset=True)
-        self.classes_, index = class_labels.encode(y)
+        self.classes_, class_index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         if self.virtual is None and self.n_copies > 1:
             raise ValueError(
@@ -223,21 +223,21 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
         self.model_bytes_ = 4 * self.n_parameters_
         filters = filter_multiplications(side, channels, self.n_filters)
         self.prediction_flops_ = (filters + self.coef_.size) / d
-        return X, index
+        return X, class_index
 
     def _batches(
-        self, X: Any, index: np.ndarray, batches: Iterable[np.ndarray]
+        self, X: Any, class_index: np.ndarray, batches: Iterable[np.ndarray]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Images (b, channels, side, side) and numbers of their classes (b,)."""
         side, channels = image_shape(X.shape[1])
         for batch in batches:
             copies, rows = np.divmod(batch, X.shape[0])
-            images = self._dense(X[rows])
+            images = self._scaled_images(X[rows])
             if self.virtual_ is not None:
                 images = self.virtual_(images, rows, copies)
-            yield images.reshape(-1, channels, side, side), index[rows]
+            yield images.reshape(-1, channels, side, side), class_index[rows]
 
-    def _dense(self, X: Any) -> np.ndarray:
+    def _scaled_images(self, X: Any) -> np.ndarray:
         X = X.toarray() if sp.issparse(X) else X
         return np.ascontiguousarray(X, np.float32) * np.float32(self.scale_)
 
@@ -269,7 +269,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
         for start in range(0, len(values), _PREDICTED_ROWS):
             batch = slice(start, start + _PREDICTED_ROWS)
             features = np.empty((len(values[batch]), len(self.coef_)), np.float32)
-            apply_filters(self._dense(X[batch]), *self.filters_, features)
+            apply_filters(self._scaled_images(X[batch]), *self.filters_, features)
             values[batch] = matmul(features, self.coef_) + self.intercept_
         return values
 

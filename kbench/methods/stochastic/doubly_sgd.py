@@ -19,7 +19,7 @@ from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.weights import class_weights, require_weighted_classes
-from kbench.methods.stochastic.doubly_sgd_base import SAMPLE, DoublySGD, Weigh
+from kbench.methods.stochastic.doubly_sgd_base import SAMPLE_ROWS, DoublySGD, Weigh
 from kbench.trace import Deadline, Trace
 from kbench.validated import choice, fit_context, usual
 
@@ -232,7 +232,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
 
     def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
         targets = ClassTargets()
-        survey = Survey(rows, targets, SAMPLE, seed)
+        survey = Survey(rows, targets, SAMPLE_ROWS, seed)
         self.classes_, self.n_outputs_ = targets.classes, targets.n_outputs
         if self.class_weight is None:
             return survey, None
@@ -253,8 +253,8 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values of rows X : (u, d); (u,) for two classes, else (u, n_classes).
 
-        Positive for `classes_[1]`. With loss="log" they are log-odds, or logarithms of
-        probabilities up to a constant.
+        For two classes, positive values stand for `classes_[1]`. With loss="log" the values are
+        log-odds, or, for more classes, logarithms of probabilities up to a constant.
         """
         values = self._values(X)
         return values[:, 0] if self.n_outputs_ == 1 else values
@@ -323,7 +323,7 @@ n_features_in_
 
     def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
         targets = RealTargets()
-        survey = Survey(rows, targets, SAMPLE, seed)
+        survey = Survey(rows, targets, SAMPLE_ROWS, seed)
         self._single, self.n_outputs_ = targets.single, targets.n_outputs
         self.intercept_ = targets.mean
         return survey, None

@@ -54,7 +54,7 @@ _PREDICTED_ROWS = 8192
 # Newton's steps, which converge. Set by hand.
 _FIRST_ORDER_PASSES = 5
 # Mapped rows from which the bandwidth is computed: precision against time. Set by hand.
-SAMPLE = 10_000
+SAMPLE_ROWS = 10_000
 # Parameters that may differ between a checkpoint and the fit that continues it.
 _FREE_PARAMS = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 
@@ -230,7 +230,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                     compute=self._compute,
                 )
                 trace(loss=loss, samples=descent.n_rows, predict=predict)
-                if checkpoint is not None and (checkpoint.due() or deadline.passed):
+                if checkpoint is not None and (checkpoint.is_due() or deadline.passed):
                     checkpoint.write(descent.state())
                 if deadline.passed:
                     break
@@ -279,7 +279,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                     compute=self._compute,
                 )
                 trace(loss=loss, samples=descent.n_rows)
-                if checkpoint is not None and (checkpoint.due() or deadline.passed):
+                if checkpoint is not None and (checkpoint.is_due() or deadline.passed):
                     checkpoint.write(descent.state())
                 if deadline.passed:
                     break
@@ -394,7 +394,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         family = KERNELS.get(self.kernel, RBF)
         gamma_unit = self.row_map_.scale**family.gamma_power
         if self.row_map_.changes or gamma_unit != 1.0:
-            sample = rng.choice(X.shape[0], min(SAMPLE, X.shape[0]), replace=False)
+            sample = rng.choice(X.shape[0], min(SAMPLE_ROWS, X.shape[0]), replace=False)
             X = self.row_map_(X[np.sort(sample)])
         if self.gamma == "median":
             scaled_gamma = family.default_gamma(median_gamma(X, rng))

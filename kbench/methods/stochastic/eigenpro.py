@@ -16,11 +16,12 @@ from kbench.solvers.ridge.eigenpro import solve_eigenpro
 from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.validated import NOT_NEGATIVE, choice, integer
 
-# The paper's sample: 2,000 rows of up to `_MANY_ROWS` rows, and 12,000 of more.
-_MANY_ROWS, _SAMPLE_ROWS, _LARGER_SAMPLE_ROWS = 100_000, 2_000, 12_000
-# Seconds of the eigenvectors of s rows, divided by s^3: 12,000 rows take 170 s on one core. They
-# may take this fraction of `max_time`. Both are set by hand.
-_SECONDS_PER_CUBE, _PART_OF_TIME = 1e-10, 0.25
+# The paper's sample for the eigenvectors: 2,000 rows if there are at most 100,000, else 12,000.
+_MAX_ROWS_OF_SMALL_SAMPLE, _SMALL_SAMPLE, _LARGE_SAMPLE = 100_000, 2_000, 12_000
+# Seconds that the eigenvectors of s rows take, divided by s^3: 12,000 rows take 170 s on one core;
+# and the fraction of `max_time` that they may take, which leaves the rest for the steps. Both are
+# set by hand.
+_SECONDS_PER_CUBE, _FRACTION_OF_TIME = 1e-10, 0.25
 
 
 @dataclass(eq=False, repr=False)
@@ -37,8 +38,9 @@ class EigenProRidge(RidgeDescent):
         Largest number of rows of a step. The paper takes as many as fill a GPU; a core needs fewer.
         Set by hand.
     subsample_size : int or None, default=None
-        s, rows whose kernel matrix has its eigenvectors computed; None is the paper's 2,000 for up
-        to 100,000 rows and 12,000 for more, but at most as many as take a quarter of `max_time`.
+        s, the number of rows from whose kernel matrix eigenvectors are computed; None is the
+        paper's 2,000 for up to 100,000 rows and 12,000 for more, but at most as many as take a
+        quarter of `max_time`.
     n_directions : int or None, default=None
         q: the q - 1 largest eigenvalues are lowered to the q-th, so 1 lowers none. None is the
         largest q, up to 401, for which the critical batch size of the lowered kernel, above which
@@ -77,9 +79,9 @@ class EigenProRidge(RidgeDescent):
         n = len(kernel)
         size = self.subsample_size
         if size is None:
-            size = _SAMPLE_ROWS if n <= _MANY_ROWS else _LARGER_SAMPLE_ROWS
+            size = _SMALL_SAMPLE if n <= _MAX_ROWS_OF_SMALL_SAMPLE else _LARGE_SAMPLE
             if self.max_time is not None:
-                seconds = _PART_OF_TIME * self.max_time
+                seconds = _FRACTION_OF_TIME * self.max_time
                 size = min(size, max(1, int((seconds / _SECONDS_PER_CUBE) ** (1 / 3))))
         return solve_eigenpro(
             kernel,

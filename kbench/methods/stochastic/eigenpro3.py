@@ -21,12 +21,13 @@ from kbench.validated import integer
 # Least number of sampled centres for each direction. The paper's code has 10 (5,000 for 500). A
 # larger number allows fewer directions, so that more passes follow; with 2 centres per direction
 # the eigenvectors are noise and steps diverge (1,000 centres of cpusmall and kin40k). Set by hand.
-_SAMPLE_PER_DIRECTION = 5
+_CENTRES_PER_DIRECTION = 5
 # Largest number p of centres whose kernel matrix is decomposed for the exact projection: O(p^3)
 # time and 8 p^2 bytes, about 10 s and 0.8 GB for 10,000 centres. Set by hand.
 _MAX_EXACT_CENTRES = 10_000
-# Passes of the inexact projection, as in the paper's code.
-_PASSES = 2
+# Passes of EigenPro 2 in an inexact projection: more project more exactly and take more kernel
+# values. The number is that of the paper's code.
+_PROJECTION_PASSES = 2
 
 
 @dataclass(eq=False, repr=False)
@@ -47,7 +48,8 @@ class EigenPro3Ridge(RidgeDescent):
         m, largest number of rows of a step; None is the critical batch size of the preconditioned
         kernel, as in the paper, and at most the number of rows.
     subsample_size : int, default=5000
-        s, most centres in the eigendecomposition. The paper's code has the same s and largest q.
+        s, largest number of centres whose kernel matrix is decomposed. This s and the largest q are
+        those of the paper's code.
     n_directions : int, default=500
         Largest q: the eigenvalues above the q-th are lowered to the q-th. q is at most a fifth of
         the s centres, and smaller if batches are smaller than the critical batch size.
@@ -120,7 +122,7 @@ class EigenPro3Ridge(RidgeDescent):
         n, p = len(kernel), len(self.centres_)
         n_passes = self.projection_passes
         if n_passes is None:
-            n_passes = 0 if p <= _MAX_EXACT_CENTRES else _PASSES
+            n_passes = 0 if p <= _MAX_EXACT_CENTRES else _PROJECTION_PASSES
         s = min(self.subsample_size, p)
         return solve_eigenpro3(
             kernel,
@@ -129,7 +131,7 @@ class EigenPro3Ridge(RidgeDescent):
             centres=self.centres_,
             batch_size=None if self.batch_size is None else min(self.batch_size, n),
             subsample_size=s,
-            n_directions=min(self.n_directions, max(1, s // _SAMPLE_PER_DIRECTION)),
+            n_directions=min(self.n_directions, max(1, s // _CENTRES_PER_DIRECTION)),
             projection_passes=n_passes,
             projection_period=self.projection_period,
             variance_reduction=self.variance_reduction,

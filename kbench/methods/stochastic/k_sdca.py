@@ -26,9 +26,9 @@ class KernelSDCA(KernelPasses):
     Parameters
     ----------
     nu : float, default=1e-4
-        Regularisation: minimises nu/2 ||f||^2 + mean hinge loss. Set by hand.
+        Regularisation: the fit minimises nu/2 ||f||^2 + mean hinge loss. Set by hand.
     batch_size : int, default=1024
-        Rows whose function values are computed together. Set by hand.
+        Number of rows whose function values are computed together. Set by hand.
     n_epochs : int, default=5
         Passes over the rows. Set by hand.
     max_time : float or None, default=None
@@ -107,9 +107,9 @@ def ascend(K, Y, C, alpha, F):
             continue
         for j in range(m):
             step = (1.0 - Y[i, j] * F[i, j]) / K[i, i]
-            after = min(max(alpha[i, j] + step, 0.0), C[i])
-            change = Y[i, j] * (after - alpha[i, j])
+            new_alpha = min(max(alpha[i, j] + step, 0.0), C[i])
+            change = Y[i, j] * (new_alpha - alpha[i, j])
             if change != 0.0:
-                alpha[i, j] = after
+                alpha[i, j] = new_alpha
                 for k in range(i + 1, b):
                     F[k, j] += change * K[i, k]

@@ -18,7 +18,7 @@ from kbench.validated import usual
 
 
 class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
-    """Base of the models f = sum_i coef_i k(x_i, .); a subclass has `_step`."""
+    """Base of the models f = sum_i coef_i k(x_i, .); a subclass implements `_step`."""
 
     _parameter_constraints: ClassVar[dict] = {
         **MeanLoss._parameter_constraints,
@@ -78,12 +78,12 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
         b, m = chunk.Y.shape
         if hasattr(self, "dual_coef_"):
             kernel, t, n_before = self._kernel, self.n_iter_, self.n_seen_
-            stream_coef, positions = self.dual_coef_.T, self.support_
+            stream_coef, stream_rows = self.dual_coef_.T, self.support_
             X = append_rows(self.support_vectors_, chunk.X)
         else:
             kernel = self._make_kernel(chunk.X)
             t = n_before = 0
-            X, stream_coef, positions = chunk.X, np.zeros((0, m)), np.zeros(0, np.intp)
+            X, stream_coef, stream_rows = chunk.X, np.zeros((0, m)), np.zeros(0, np.intp)
         s, n = len(stream_coef), n_before + b
         self._kernel, matrix = kernel, KernelMatrix(kernel, X)
         coef = np.vstack([self._scaled_stream_coef(stream_coef, n_before, n), np.zeros((b, m))])
@@ -98,7 +98,7 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
         self._set_machine(matrix, coef)
         self.support_vectors_ = X[self.support_]
         # Support vectors have the row numbers of the whole stream.
-        self.support_ = np.concatenate([positions, n_before + np.arange(b)])[self.support_]
+        self.support_ = np.concatenate([stream_rows, n_before + np.arange(b)])[self.support_]
         self.n_iter_, self.n_seen_ = t, n
         self.model_bytes_ = self._machine.nbytes
 

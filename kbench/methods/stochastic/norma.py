@@ -27,14 +27,14 @@ class NORMA(KernelPasses):
     Parameters
     ----------
     nu : float, default=1e-4
-        Regularisation: minimises nu/2 ||f||^2 + mean loss. With `theta`, set by hand.
+        Regularisation: the fit minimises nu/2 ||f||^2 + mean loss. Set by hand.
     loss : {"hinge", "smoothed_hinge", "log"}, default="hinge"
     theta : float, default=1.0
-        eta_t = theta / (nu t), t = 1, 2, ...
+        Factor of the step sizes eta_t = theta / (nu t), t = 1, 2, ... Set by hand.
     batch_size : int, default=64
         Largest number of rows of a step. Set by hand.
     n_epochs : int or None, default=None
-        Passes over the rows; None is one, or more if one has fewer than 2,000 batches.
+        Passes over the rows; None means one pass, or as many passes as have 2,000 batches.
     max_time : float or None, default=None
         Seconds after which the fit ends.
     kernel, gamma, degree, coef0

@@ -55,7 +55,7 @@ class RidgeDescent(KernelRidgeEstimator):
         the last coefficients, with a ConvergenceWarning.
     kernel_entries_ : int
     n_parameters_ : int
-        Numbers of the rows and of the coefficients.
+        Features of all rows with coefficients, plus coefficients.
     timings_ : dict of str to float
         Seconds of "solve".
     model_bytes_, n_features_in_ : int

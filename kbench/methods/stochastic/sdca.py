@@ -19,7 +19,8 @@ from kbench.methods.stochastic.k_sdca import ascend
 from kbench.methods.stochastic.mean_loss import MeanLoss
 from kbench.validated import choice, integer
 
-# Rows per block of a stream: 2 MiB of inner products against the overhead of a call. Set by hand.
+# Rows per block of a stream: larger blocks need fewer calls, but their matrix of float64 inner
+# products, 2 MiB here, grows with the square. Set by hand.
 _STREAM_ROWS = 512
 
 

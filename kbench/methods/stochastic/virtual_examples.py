@@ -64,12 +64,12 @@ class VirtualExamples:
         Returns (b, d) float32.
         """
         out = np.array(X, np.float32, order="C")
-        copied = np.flatnonzero(copies)
-        if len(copied):
-            counters = (rows[copied] + copies[copied] * _COPY_STRIDE).astype(np.uint64)
-            make, side = _MAKERS[self.kind], _side(self.kind, X.shape[1])
-            out[copied] = make(
-                out[copied], counters, np.uint64(self.seed), np.float32(self.size), side
+        needs_copy = np.flatnonzero(copies)
+        if len(needs_copy):
+            counters = (rows[needs_copy] + copies[needs_copy] * _COPY_STRIDE).astype(np.uint64)
+            transform, side = _TRANSFORMS[self.kind], _side(self.kind, X.shape[1])
+            out[needs_copy] = transform(
+                out[needs_copy], counters, np.uint64(self.seed), np.float32(self.size), side
             )
         return out
 
@@ -188,9 +188,9 @@ def reorder_atoms(X, counters, seed, size, k):
     return out
 
 
-_MAKERS: dict[str, Callable[..., np.ndarray]] = {
+_TRANSFORMS: dict[str, Callable[..., np.ndarray]] = {
     "shifts": shift_images,
     "elastic": deform_images,
     "coulomb": reorder_atoms,
 }
-KINDS = frozenset(_MAKERS)
+KINDS = frozenset(_TRANSFORMS)

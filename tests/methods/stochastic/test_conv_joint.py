@@ -94,7 +94,7 @@ def test_batches_are_copies_of_the_rows_and_steps_fall(last_layer_alone):
     assert losses[0] == pytest.approx(np.log(10))
     seen = np.concatenate(last_layer_alone.seen[:12]).reshape(1200, 64)
     assert np.mean(np.abs(seen) ** 2) <= 1.0 + 1e-6  # shifts lose pixels
-    rows = {row.tobytes() for row in model._dense(X)}
+    rows = {row.tobytes() for row in model._scaled_images(X)}
     assert 600 <= sum(row.tobytes() in rows for row in seen) < 1100
     hurried = last_layer_alone(JointConvolutionClassifier(max_time=1e-9, **SMALL), X, y)
     assert hurried.n_iter_ == 1
