@@ -109,11 +109,11 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> None:
         with trace.phase("prepare"):
             squares = problem.X.multiply(problem.X) if sp.issparse(problem.X) else problem.X**2
-            norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
+            squared_norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
         with trace.phase("select"):
             representatives = representative_set(
                 problem.kernel,
-                norms,
+                squared_norms,
                 problem.labels,
                 problem.C,
                 eps=self.eps,

@@ -101,8 +101,10 @@ class _ApproximateRidge(RidgeEstimator):
                 machine = matrix.machine(coef)
         if self.error_rows:
             with trace.pause():
-                exact = KernelMatrix(part.kernel_, X)
-                self.kernel_error_ = kernel_error(exact, matrix, compared_rows(X, self.error_rows))
+                exact_matrix = KernelMatrix(part.kernel_, X)
+                self.kernel_error_ = kernel_error(
+                    exact_matrix, matrix, compared_rows(X, self.error_rows)
+                )
         return machine
 
     def _sample_size(self) -> int | None:
@@ -127,18 +129,18 @@ class _ApproximateRidge(RidgeEstimator):
             kernel = make_kernel(part.kernel, sample, **options)
             self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, targets)
             trainer = BlockTrainer(kernel, part.dtype, survey.targets, self.alpha_)
-            fit = fit_clusters(part, trainer, rows, survey, seed, trace)
-            self.kernel_numbers_ = sum(record.n_rows**2 for record in fit.records)
-            self.kernel_entries_ = sum(record.kernel_entries for record in fit.records)
-            self.notes_ = fit.notes
-            machine = fit.machine
+            cluster_fit = fit_clusters(part, trainer, rows, survey, seed, trace)
+            self.kernel_numbers_ = sum(record.n_rows**2 for record in cluster_fit.records)
+            self.kernel_entries_ = sum(record.kernel_entries for record in cluster_fit.records)
+            self.notes_ = cluster_fit.notes
+            machine = cluster_fit.machine
         else:
             part.fit(sample, trace=trace)
             self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, sample, targets)
             basis = part.row_basis()
             machine = fit_normal_equations(basis, rows, survey.targets, self.alpha_, trace)
-            links = 0 if basis.link is None else int(np.count_nonzero(basis.link))
-            self.kernel_numbers_ = sum(basis.ranks) + links
+            n_links = 0 if basis.link is None else int(np.count_nonzero(basis.link))
+            self.kernel_numbers_ = sum(basis.ranks) + n_links
         self.n_iter_, self.converged_ = 1, True
         return machine
 
@@ -261,8 +263,8 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
 
     Rows in chunks (`ChunkedRows`) are read twice. Features, landmarks and clusters are chosen on a
     sample; W'W and W'y are summed over all rows, which solves the same equations in the memory of
-    W'W. BKA's clusters are the leaves of a tree of k-means, whose rows are sorted on disk. Both
-    need solver="direct"; there is no `kernel_error_`, and `kernel_numbers_` counts no rows of W.
+    W'W. BKA's clusters are the leaves of a tree of k-means, whose rows are sorted on disk. All need
+    solver="direct"; there is no `kernel_error_`, and `kernel_numbers_` counts no rows of W.
 
     With W of rank r in c clusters of rank k each, "direct" costs O(n k^2 + r^3 / 3) beside the
     approximation, "cg" O(n k + r^2) an iteration, "pcg" twice that and once O(n k^2). Prediction

@@ -60,8 +60,8 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
         Parameters
         ----------
         X : (n, d) array or CSR
-            Or `ChunkedRows`, which contain their labels: one pass draws a sample on which the
-            features are chosen, a second one writes the rows to disk.
+            X may also be `ChunkedRows`, which contain their labels: one pass draws a sample on
+            which the features are chosen, and a second pass writes the rows to disk.
         y : (n,) labels
         sample_weight : (n,), optional
             Multiplies C row by row. The choice of features does not depend on the weights.
@@ -96,7 +96,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
             blocks = FeatureBlocks(self.feature_map_, rows, self.memory_mb, trace)
         result = self._solve(blocks, Y, C, len(problem.Y), rng, deadline, trace)
         alpha = result.alpha if copies is None else result.alpha[copies.kind]
-        self._describe(result, alpha, problem.Y, blocks.n_rows_computed, trace)
+        self._set_solution_attributes(result, alpha, problem.Y, blocks.n_rows_computed, trace)
         self._calibrate(problem.X, y, sample_weight, trace, deadline)
         return self
 
@@ -119,7 +119,8 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
         with trace.phase("cluster"):
             self.feature_map_ = with_gamma_of_all_rows(feature_map, survey).fit(survey.sample)
         weights = self._penalty_of_chunks(survey) * targets.weights(self.class_weight)
-        # The files depend only on the rows and on the size of a block.
+        # A block of features may take half of the memory (set by hand); the rest is for the rows
+        # that are read. The files depend only on the rows and on the size of a block.
         memory_mb = min(self.memory_mb, rows.memory_mb / 2)
         identity = {"rows": survey.checksum, "memory": memory_mb, "block_rows": rows.block_rows}
         identity["n_features"] = self.feature_map_.n_features_out_
@@ -131,7 +132,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
             Y = self._signs(blocks.index)
             C = weights[blocks.index]
             result = self._solve(blocks, Y, C, survey.n, rng, deadline, trace)
-        self._describe(result, result.alpha, Y, blocks.n_rows_computed, trace)
+        self._set_solution_attributes(result, result.alpha, Y, blocks.n_rows_computed, trace)
         return self
 
     def _penalty_of_chunks(self, survey: Survey) -> float:
@@ -180,7 +181,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
             self._set_machine(result.coef)
         return result
 
-    def _describe(
+    def _set_solution_attributes(
         self,
         result: LinearDualResult,
         alpha: np.ndarray,

@@ -119,12 +119,12 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
         rng = check_random_state(self.random_state)
         require_weight_range(problem.C, "C times sample_weight")
         with trace.phase("prepare"):
-            function = self._make_kernel(problem.X)
-            kernel = KernelMatrix(function, problem.X, self.dtype)
+            kernel_function = self._make_kernel(problem.X)
+            kernel = KernelMatrix(kernel_function, problem.X, self.dtype)
         results = [
             solve_sparse_primal(
                 kernel,
-                column,
+                labels,
                 problem.C,
                 self.n_components,
                 rng,
@@ -132,7 +132,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
                 max_time=deadline.seconds_left(),
                 trace=trace,
             )
-            for column in problem.Y.T
+            for labels in problem.Y.T
         ]
         with trace.phase("prepare"):
             self.support_ = np.unique(np.concatenate([result.basis for result in results]))

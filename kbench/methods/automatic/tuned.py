@@ -19,7 +19,7 @@ from kbench import class_labels
 from kbench.errors import without_warnings
 from kbench.methods.automatic.final_fit import FinalFit
 from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval, wilson_interval
-from kbench.methods.automatic.smoother_models import smoother_by_larger_models
+from kbench.methods.automatic.smoother_models import smooth_by_larger_models
 from kbench.methods.base.probability import TOO_FEW_ROWS, Probabilities, fitted_sigmoids
 from kbench.methods.base.weights import checked_weights, class_weights, require_weighted_classes
 from kbench.methods.divide.dc_svc import DCSVC
@@ -178,7 +178,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             Z, result, task, _ = self._search(
                 X, index, rng, search_deadline, trace, factor, constants.CHEAP_VALUES
             )
-            smoother_by_larger_models(
+            smooth_by_larger_models(
                 Z, task, index, self.kernel_, result, rng, search_deadline, trace
             )
             if task.is_grouped and not search_deadline.passed:

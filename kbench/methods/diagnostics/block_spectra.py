@@ -39,7 +39,7 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
     rank_tol : float, default=1e-6
         Singular values below max(n_s, n_t) sigma_1 `rank_tol` count as zero.
     n_angles : int, default=100
-        Number of singular vectors compared; fewer of a smaller block. Set by hand.
+        Number of singular vectors compared, or those of the block if it has fewer. Set by hand.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -103,12 +103,12 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
         self.random_state = random_state
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
-        blocks = fresh_part(self.approximation, BKA(5), self.random_state).fit(X, trace=trace)
-        matrix = blocks.matrix_
-        self.labels_ = blocks.labels_
+        bka = fresh_part(self.approximation, BKA(5), self.random_state).fit(X, trace=trace)
+        matrix = bka.matrix_
+        self.labels_ = bka.labels_
         self.kernel_entries_, self.kernel_numbers_ = matrix.kernel_entries_, matrix.n_parameters_
         with trace.phase("spectra"):
-            self._set_spectra(KernelMatrix(blocks.kernel_, X, np.float64), matrix.groups, trace)
+            self._set_spectra(KernelMatrix(bka.kernel_, X, np.float64), matrix.groups, trace)
         with trace.phase("solve"):
             return matrix.machine(matrix.solve(Y, self.alpha))
 

@@ -71,7 +71,7 @@ class TwoClassDiagnostic(KernelParameters, BoxSVC):
         """Parameters with which every compared model is fitted."""
         return {"dtype": self.dtype, **{name: getattr(self, name) for name in _MODEL_PARAMETERS}}
 
-    def _take_over(self, model: BoxSVC) -> None:
+    def _copy_fitted_attributes(self, model: BoxSVC) -> None:
         """Copy the fitted attributes of a model, so that this estimator predicts with it."""
         fitted_attributes = {
             name: value

@@ -94,7 +94,7 @@ class DivisionBound(TwoClassDiagnostic):
         parameters = self._model_parameters()
         with trace.phase("exact"):
             exact = exact_svc(**parameters).fit(problem.X, y)
-        self._take_over(exact)
+        self._copy_fitted_attributes(exact)
         total = _absolute_sum(problem, np.arange(len(problem.Y)))
         bounds, losses = [], []
         for k in np.atleast_1d(self.n_clusters).tolist():

@@ -22,9 +22,9 @@ from kbench.validated import integer, usual
 class KernelSpectrum(TwoClassDiagnostic):
     """Support vector machine with the spectrum and two heat maps of its kernel matrix.
 
-    Shows why hierarchical compression needs an ordering: with a small bandwidth the whole matrix
-    has many large singular values. If the points are sorted by clusters, its large entries are in
-    the diagonal blocks, and the off-diagonal blocks have few large singular values.
+    They show why hierarchical compression needs an ordering: with a small bandwidth the whole
+    matrix has many large singular values. If the points are sorted by clusters, its large entries
+    are in the diagonal blocks, and the off-diagonal blocks have few large singular values.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class KernelSpectrum(TwoClassDiagnostic):
 
     Notes
     -----
-    O(n^3) time and O(n^2) memory: suited to a few thousand rows. Two classes only.
+    O(n^3) time and O(n^2) memory, which suits a few thousand rows. y has two classes.
     `fit` reports each singular_value to the trace, then entry and clustered_entry for each cell of
     the heat maps, row by row.
 
@@ -105,15 +105,15 @@ class KernelSpectrum(TwoClassDiagnostic):
             order = np.argsort(labels, kind="stable")
         with trace.phase("machine"):
             model = exact_svc(**self._model_parameters()).fit(problem.X, y)
-        self._take_over(model)
+        self._copy_fitted_attributes(model)
         self.singular_values_, self.order_ = np.sort(singular_values)[::-1], order
         self.heat_map_ = _cell_means(K, self.resolution)
         self.clustered_heat_map_ = _cell_means(K[np.ix_(order, order)], self.resolution)
         for value in self.singular_values_:
             trace(singular_value=value)
         cells = zip(self.heat_map_.flat, self.clustered_heat_map_.flat, strict=True)
-        for entry, clustered in cells:
-            trace(entry=entry, clustered_entry=clustered)
+        for entry, clustered_entry in cells:
+            trace(entry=entry, clustered_entry=clustered_entry)
 
 
 def _cell_means(K: np.ndarray, resolution: int) -> np.ndarray:

@@ -111,8 +111,8 @@ class SupportCurves(TwoClassDiagnostic):
 
     Notes
     -----
-    Costs as much as both models, and O(n_sv^2 d) for the objective after each step, unless the
-    solver reports it. Two classes only. `fit` reports precision, recall, objective,
+    `fit` costs as much as both models, and O(n_sv^2 d) for the objective after each step, unless
+    the solver reports it. It takes two classes only. It reports precision, recall, objective,
     objective_error, n_support, solver_s and, if the solver divides the rows, n_parts to the trace.
 
     Examples
@@ -157,7 +157,7 @@ class SupportCurves(TwoClassDiagnostic):
                 y,
                 trace=Trace(lambda seconds, state: self._compare(problem, trace, seconds, state)),
             )
-        self._take_over(solver)
+        self._copy_fitted_attributes(solver)
         self.solver_ = solver
 
     def _compare(
@@ -166,8 +166,8 @@ class SupportCurves(TwoClassDiagnostic):
         """Report to the trace how a state of the solver compares with the reference."""
         alpha = state["alpha"].reshape(-1)
         support = np.flatnonzero(state.get("candidates", alpha))
-        common = len(np.intersect1d(support, self.reference_.support_, assume_unique=True))
-        best = self.reference_.objective_
+        n_common = len(np.intersect1d(support, self.reference_.support_, assume_unique=True))
+        reference_objective = self.reference_.objective_
         objective = state.get("objective")
         if objective is None:
             objective = true_objective(problem, alpha)
@@ -175,9 +175,9 @@ class SupportCurves(TwoClassDiagnostic):
         trace(
             solver_s=seconds,
             n_support=len(support),
-            precision=common / len(support) if len(support) else float("nan"),
-            recall=common / len(self.reference_.support_),
+            precision=n_common / len(support) if len(support) else float("nan"),
+            recall=n_common / len(self.reference_.support_),
             objective=objective,
-            objective_error=(objective - best) / abs(best),
+            objective_error=(objective - reference_objective) / abs(reference_objective),
             **({} if n_parts is None else {"n_parts": n_parts}),
         )

@@ -38,7 +38,7 @@ from kbench.validated import choice, integer, usual
 # With combine="exact" and no preset, a level is not trained if one of its clusters has more than
 # this fraction of the points: it would cost nearly as much as the whole problem, which is solved
 # afterwards anyway. A smaller fraction would skip levels that provide a good start. Set by hand.
-_MAX_FRACTION = 2 / 3
+_MAX_CLUSTER_FRACTION = 2 / 3
 
 
 class Level(NamedTuple):
@@ -222,7 +222,7 @@ max_iter, max_time, dtype, shrinking
         return self._settings()["tol"]
 
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> DualFit:
-        exact, released = self.combine == "exact", self.preset == "released"
+        is_exact, is_released = self.combine == "exact", self.preset == "released"
         n = len(problem.Y)
         with trace.phase("prepare"):
             settings = self._checked_settings()
@@ -237,10 +237,10 @@ max_iter, max_time, dtype, shrinking
             sizes = [size for size in finer if size <= n_samples] + [k]
             rng = check_random_state(self.random_state)
         options = self._solver_options()
-        if exact:
+        if is_exact:
             options["tol"] = settings["level_tol"]
         nested: list[Division] = []
-        if released:
+        if is_released:
             with trace.phase("cluster"):
                 sample = rng.choice(n, n_samples, replace=False)
                 nested = nested_divisions(
@@ -252,7 +252,7 @@ max_iter, max_time, dtype, shrinking
         candidates = np.arange(n)
         n_iter = 0
         for level, size in enumerate(sizes):
-            if released:
+            if is_released:
                 centres, self.labels_ = nested[level]
             else:
                 with trace.phase("cluster"):
@@ -261,7 +261,11 @@ max_iter, max_time, dtype, shrinking
                         problem, settings["partition"], size, sample, rng
                     )
             clusters = [rows for _, rows in group_rows(self.labels_)]
-            if exact and self.preset is None and max(map(len, clusters)) > _MAX_FRACTION * n:
+            if (
+                is_exact
+                and self.preset is None
+                and max(map(len, clusters)) > _MAX_CLUSTER_FRACTION * n
+            ):
                 continue
             with trace.phase("train"):
                 parts = solve_parts(
@@ -273,12 +277,12 @@ max_iter, max_time, dtype, shrinking
                 )
             n_iter += n_steps(parts)
             alpha = _gather_alpha(problem, parts)
-            support = self._report(problem, len(parts), alpha, trace)
+            support = self._append_level(problem, len(parts), alpha, trace)
             candidates = support if len(support) else candidates
         start = Start(alpha)
-        if exact and alpha.any():
+        if is_exact and alpha.any():
             with trace.phase("refine"):
-                if released:
+                if is_released:
                     options = self._solver_options()
                 parts = solve_parts(
                     problem, [Part(np.arange(n), alpha).support], deadline=deadline, **options
@@ -286,21 +290,23 @@ max_iter, max_time, dtype, shrinking
                 alpha = _gather_alpha(problem, parts)
                 start = start_from(alpha, parts[0])
             n_iter += n_steps(parts)
-            self._report(problem, 1, alpha, trace)
-        if exact and not released:
+            self._append_level(problem, 1, alpha, trace)
+        if is_exact and not is_released:
             with trace.phase("conquer"):
                 parts = [self._conquer(problem, start, deadline, trace)]
                 alpha = parts[0].alpha
             n_iter += n_steps(parts)
-            self._report(problem, 1, alpha, trace)
+            self._append_level(problem, 1, alpha, trace)
         self.n_clusters_ = int(self.labels_.max()) + 1
         return DualFit(parts, n_iter, partial(self._combined_machine, problem, centres))
 
     @property
     def accepts_chunks(self) -> bool:
         """Whether `fit` takes `ChunkedRows` with these parameters."""
-        early = self.combine == "early" and self.kernel != "precomputed" and self.max_time is None
-        return early and self._settings()["partition"] == "kmeans"
+        is_early = (
+            self.combine == "early" and self.kernel != "precomputed" and self.max_time is None
+        )
+        return is_early and self._settings()["partition"] == "kmeans"
 
     def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
         settings = self._settings()
@@ -386,7 +392,7 @@ max_iter, max_time, dtype, shrinking
             return None
         return self._machine.assign(self._rows_to_predict(X))
 
-    def _report(
+    def _append_level(
         self, problem: KernelProblems, n_clusters: int, alpha: np.ndarray, trace: Trace
     ) -> np.ndarray:
         """Append the level with this alpha : (n, m) to `levels_`; return its support vectors."""
@@ -416,22 +422,22 @@ max_iter, max_time, dtype, shrinking
         if self.combine in ("naive", "exact"):
             return self._expansion(problem)(alpha)
         coef = alpha * problem.Y
-        support = coef.any(axis=1)
-        dtype = prediction_dtype(problem.kernel, coef[support])
+        has_coef = coef.any(axis=1)
+        dtype = prediction_dtype(problem.kernel, coef[has_coef])
         clusters = [
-            (problem.kernel.take(rows), np.flatnonzero(support[rows]), rows[support[rows]])
+            (problem.kernel.take(rows), np.flatnonzero(has_coef[rows]), rows[has_coef[rows]])
             for _, rows in group_rows(self.labels_)
         ]
         if self.combine == "early":
             assert centres is not None
             machines = [
-                KernelExpansion(kernel, local, coef[rows], dtype)
-                for kernel, local, rows in clusters
+                KernelExpansion(kernel, positions, coef[rows], dtype)
+                for kernel, positions, rows in clusters
             ]
             return EarlyMachine(centres, machines, coef.shape[1])
         members = [
-            CommitteeMember(kernel, local, coef[rows], 1.0 / problem.C[rows])
-            for kernel, local, rows in clusters
+            CommitteeMember(kernel, positions, coef[rows], 1.0 / problem.C[rows])
+            for kernel, positions, rows in clusters
             if len(rows)
         ]
         return BayesianCommittee(members, coef.shape[1])

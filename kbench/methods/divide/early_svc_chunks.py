@@ -133,10 +133,10 @@ def fit_chunks(
         division = divide_rows(rows, survey, k, settings["branching"], folder, rng, max_rows, trace)
         with trace.phase("train"):
             packed, results, notes = train_clusters(
-                division.places, trainer, folder / "machines", trace, n_jobs
+                division.stored_clusters, trainer, folder / "machines", trace, n_jobs
             )
     _set_solution_attributes(model, results)
-    model.cluster_sizes_ = np.array([place.size for place in division.places])
+    model.cluster_sizes_ = np.array([stored.size for stored in division.stored_clusters])
     model.n_clusters_ = len(results)
     model.notes_ = division.notes + notes
     m = targets.n_outputs

@@ -110,13 +110,15 @@ class KernelQuantileRegressor(DualRegression):
         self._checked_quantiles()
 
     def _checked_quantiles(self) -> np.ndarray:
-        domain = "a number between 0 and 1, or a list of such numbers"
-        return checked_numbers("quantile", self.quantile, domain, lambda t: (t > 0.0) & (t < 1.0))
+        requirement = "a number between 0 and 1, or a list of such numbers"
+        return checked_numbers(
+            "quantile", self.quantile, requirement, lambda t: (t > 0.0) & (t < 1.0)
+        )
 
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
         self.quantiles_, self._is_single = self._checked_quantiles(), np.ndim(self.quantile) == 0
         rows = np.arange(len(y))
-        return [Dual(rows, y, (t - 1.0) * C, t * C) for t in self.quantiles_]
+        return [Dual(rows, y, (tau - 1.0) * C, tau * C) for tau in self.quantiles_]
 
     def predict(self, X: Any) -> np.ndarray:
         """Quantiles at rows X : (u, d), with kernel="precomputed" (u, n_train).

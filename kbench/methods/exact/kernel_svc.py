@@ -31,7 +31,7 @@ class KernelSVC(LinearInChunks):
     kernel : str or callable, default="rbf"
         A kernel of `kbench.kernels.KERNELS`; `python -m kbench.kernels` shows their formulas. A
         callable gets all rows of `fit` in one call, as in SVC, if their values fit into
-        `cache_size` (8 n^2 bytes); beyond, it is called with blocks of rows and all rows of `fit`.
+        `cache_size` (8 n^2 bytes); otherwise it is called with blocks of rows and all of `fit`'s.
         The rows may be of any kind, such as texts, and the values sparse. Precomputed values are
         dense. The matrix of the training rows must be symmetric, up to 3e-4 of its largest value.
     gamma : float, (d,) array or {"scale", "auto"}, default="scale"
@@ -50,7 +50,7 @@ class KernelSVC(LinearInChunks):
         time to time; with both values the solution satisfies `tol` on all points.
     probability : bool, default=False
         Whether to fit what `predict_proba` needs: a sigmoid of the decision values of held-out rows
-        in five folds, for each pair of classes ("ovr": for each class against the rest). Takes
+        in five folds, for each pair of classes ("ovr": for each class against the rest). This takes
         five further fits. scikit-learn 1.9 deprecates this parameter of SVC, whose default
         "deprecated" is taken as False; `CalibratedClassifierCV(KernelSVC(), ensemble=False)` works
         as well.
@@ -155,7 +155,7 @@ class KernelSVC(LinearInChunks):
     are not kept, and there is no `support_vectors_`.
 
     Time is O(n d) for every support vector, about n kernel values, and O(n) for each step of a
-    small problem; memory `cache_size` and O(n d). Prediction costs O(n_sv (d + m)) a row.
+    small problem; memory is `cache_size` and O(n d). Prediction costs O(n_sv (d + m)) a row.
 
     References
     ----------

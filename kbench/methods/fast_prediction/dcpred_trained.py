@@ -221,8 +221,8 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             require_float32_range(targets.X)
-            function = make_kernel("rbf", targets.X, gamma=self.gamma)
-            assert isinstance(function, RBF)
+            rbf = make_kernel("rbf", targets.X, gamma=self.gamma)
+            assert isinstance(rbf, RBF)
             offset = float32_offset(targets.X)
             rows = float32_rows(targets.X, offset)
         with trace.phase("cluster"):
@@ -233,7 +233,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         with trace.phase("exact"):
             teacher = None
             if self.target == "global":
-                teacher = self._teacher(rows, targets, function, deadline)
+                teacher = self._teacher(rows, targets, rbf, deadline)
         with trace.phase("train"):
             groups = group_rows(labels)
             seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
@@ -243,9 +243,9 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
                     rows[leaf_rows],
                     targets.Y[leaf_rows],
                     targets.C[leaf_rows],
-                    function,
+                    rbf,
                     None if teacher is None else teacher.at_rows(leaf_rows),
-                    self._width(rows.shape[1]),
+                    self._n_leaf_features(rows.shape[1]),
                     seed,
                     deadline.seconds_left(),
                 )
@@ -278,12 +278,12 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         return class_labels.signs(index, len(self.classes_)), weight
 
     def _leaf_trainer(
-        self, survey: Survey, function: RBF, offset: np.ndarray | None, seeds: np.ndarray
+        self, survey: Survey, rbf: RBF, offset: np.ndarray | None, seeds: np.ndarray
     ) -> "_LeafTrainer":
         targets = survey.targets
         assert isinstance(targets, ClassTargets)
         weights = self.C_ * targets.weights(self.class_weight)
-        return _LeafTrainer(clone(self), function, offset, weights, seeds)
+        return _LeafTrainer(clone(self), rbf, offset, weights, seeds)
 
     def _tree_of_targets(
         self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, n_leaves: int, min_rows: int
@@ -292,9 +292,9 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         return class_tree(X, classes, n_leaves, min_rows, weight)
 
     def _teacher(
-        self, X: np.ndarray, targets: BinaryProblems, function: RBF, deadline: Deadline
+        self, X: np.ndarray, targets: BinaryProblems, rbf: RBF, deadline: Deadline
     ) -> "_Teacher":
-        kernel = KernelMatrix(function, X)
+        kernel = KernelMatrix(rbf, X)
         coef, in_time = _exact_coef(self, kernel, targets.Y, targets.C, deadline)
         support = np.flatnonzero(coef.any(axis=1))
         machine = KernelExpansion(
@@ -330,7 +330,7 @@ class _LeafTrainer:
     """Trains the leaves of rows in chunks as `fit` trains those of rows in memory."""
 
     model: DCPredTrainedClassifier  # not fitted
-    function: RBF
+    rbf: RBF
     offset: np.ndarray | None
     weights: np.ndarray  # (n_classes,) C times the weight of each class
     seeds: np.ndarray  # (n_leaves,)
@@ -343,9 +343,9 @@ class _LeafTrainer:
             float32_rows(X, self.offset),
             class_labels.signs(targets, len(self.weights)),
             self.weights[targets],
-            self.function,
+            self.rbf,
             None,
-            self.model._width(X.shape[1]),
+            self.model._n_leaf_features(X.shape[1]),
             self.seeds[cluster],
             None,
         )
@@ -379,7 +379,7 @@ def _train_leaf(
     X: np.ndarray,
     Y: np.ndarray,
     C: np.ndarray,
-    function: RBF,
+    rbf: RBF,
     teacher: _Teacher | None,
     n_features: int,
     seed: int,
@@ -387,7 +387,7 @@ def _train_leaf(
 ) -> _Leaf:
     """Steps 2 to 4 of `DCPredTrainedClassifier` for the rows X : (n, d) float32 of a leaf.
 
-    Y : (n, m) signs. C : (n,), 0 for rows to leave out. function : the exact model's kernel.
+    Y : (n, m) signs. C : (n,), 0 for rows to leave out. rbf : the exact model's kernel.
     teacher : the model of all rows, if `model.target` is "global". n_features : kept by landmarks.
     """
     deadline = Deadline(max_time, Trace())
@@ -412,7 +412,7 @@ def _train_leaf(
             teacher.coef[has_weight][:, has_two_classes],
         )
     elif model.target == "leaf":
-        kernel = KernelMatrix(function, X)
+        kernel = KernelMatrix(rbf, X)
         coef, _ = _exact_coef(model, kernel, targets, C, deadline)
         support = np.flatnonzero(coef.any(axis=1))
         targets = kernel.product(support, coef[support])
@@ -432,7 +432,7 @@ def _train_leaf(
         X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), kmeans_weights, True
     )
     landmarks, gammas, leaf_coef, constants = train_leaf(
-        training, function.gamma, model.n_landmarks, model.epochs, deadline, rng, seed
+        training, rbf.gamma, model.n_landmarks, model.epochs, deadline, rng, seed
     )
     constant[has_two_classes] = constants
     all_coef = np.zeros((len(landmarks), Y.shape[1]))

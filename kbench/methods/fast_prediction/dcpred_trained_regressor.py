@@ -103,8 +103,8 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
         Parameters
         ----------
         X : (n, d) array or CSR
-            They become a dense float32 array during the fit. Or `ChunkedRows`, which contain their
-            targets.
+            X becomes a dense float32 array during the fit. It may also be `ChunkedRows`, which
+            contain their targets.
         y : (n,)
         trace : Trace, optional
             Receives the phases.
@@ -131,8 +131,8 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
         with trace.phase("prepare"):
             X, y = validate_data(self, X, y, y_numeric=True)
             require_float32_range(X)
-            function = make_kernel("rbf", X, gamma=self.gamma)
-            assert isinstance(function, RBF)
+            rbf = make_kernel("rbf", X, gamma=self.gamma)
+            assert isinstance(rbf, RBF)
             offset = float32_offset(X)
             rows = float32_rows(X, offset)
             y = np.asarray(y, np.float64)
@@ -149,13 +149,13 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
             results = Parallel(n_jobs=self.n_jobs)(
                 delayed(_train_leaf)(
                     self,
-                    rows[members],
-                    targets[members],
-                    function.gamma,
+                    rows[leaf_rows],
+                    targets[leaf_rows],
+                    rbf.gamma,
                     seed,
                     deadline.seconds_left(),
                 )
-                for (_, members), seed in zip(groups, seeds, strict=True)
+                for (_, leaf_rows), seed in zip(groups, seeds, strict=True)
             )
             machines = [_rescale(machine, mean, scale) for machine, _ in results]
         self.labels_ = labels
@@ -174,12 +174,12 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
         return Y, np.ones(len(Y))
 
     def _leaf_trainer(
-        self, survey: Survey, function: RBF, offset: np.ndarray | None, seeds: np.ndarray
+        self, survey: Survey, rbf: RBF, offset: np.ndarray | None, seeds: np.ndarray
     ) -> "_LeafTrainer":
         targets = survey.targets
         assert isinstance(targets, RealTargets)
         mean, scale = float(targets.mean[0]), float(targets.deviation[0]) or 1.0
-        return _LeafTrainer(clone(self), function.gamma, offset, mean, scale, seeds)
+        return _LeafTrainer(clone(self), rbf.gamma, offset, mean, scale, seeds)
 
     def _tree_of_targets(
         self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, n_leaves: int, min_rows: int
@@ -207,7 +207,10 @@ def _train_leaf(
         return LandmarkMachine(y[:1]), True
     deadline = Deadline(max_time, Trace())
     in_time = not deadline.passed
-    rng, features = np.random.RandomState(seed), varying_features(X, model._width(X.shape[1]))
+    rng, features = (
+        np.random.RandomState(seed),
+        varying_features(X, model._n_leaf_features(X.shape[1])),
+    )
     ones = np.ones(len(y))
     training = LeafTrainingSet(X[:, features], y[:, None], ones, ones, False)
     landmarks, gammas, coef, constant = train_leaf(

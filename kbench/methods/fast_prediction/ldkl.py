@@ -142,8 +142,10 @@ class LDKLClassifier(WeightedOneVsRest):
                     "which the vectors of the tree leave the range of float32; scale the features"
                 )
             rows = _ScaledRows(targets.X, mean, scale)
-            nodes, n_vectors = tree_sizes(self.depth)
-            penalties = np.repeat([self.lambda_w, self.lambda_p, self.lambda_q], nodes)[:n_vectors]
+            n_nodes, n_vectors = tree_sizes(self.depth)
+            penalties = np.repeat([self.lambda_w, self.lambda_p, self.lambda_q], n_nodes)[
+                :n_vectors
+            ]
         n = len(targets.C)
         batch_size = self.batch_size or max(1, int(np.sqrt(n)))
         max_iter = min(self.max_iter, _MAX_PASSES * -(-n // batch_size))
@@ -152,7 +154,7 @@ class LDKLClassifier(WeightedOneVsRest):
             results = [
                 train_tree(
                     rows,
-                    column.astype(np.float32),
+                    labels.astype(np.float32),
                     weights,
                     penalties,
                     self.depth,
@@ -165,21 +167,21 @@ class LDKLClassifier(WeightedOneVsRest):
                     deadline=deadline,
                     trace=trace,
                 )
-                for column in targets.Y.T
+                for labels in targets.Y.T
             ]
         with trace.phase("prepare"):
             vectors = [tree for tree, _ in results]
-            trees = np.zeros((len(vectors), 3 * nodes, len(mean) + 1))
+            trees = np.zeros((len(vectors), 3 * n_nodes, len(mean) + 1))
             trees[:, :n_vectors] = vectors
             trees[..., :-1] *= scale
             trees[..., -1] -= matmul(trees[..., :-1], mean)
-            self.trees_ = trees.reshape(len(vectors), 3, nodes, -1).swapaxes(1, 2).copy()
+            self.trees_ = trees.reshape(len(vectors), 3, n_nodes, -1).swapaxes(1, 2).copy()
             offset = float32_offset(targets.X)
             shifted = self.trees_.copy()
             if offset is not None:
                 shifted[..., -1] += matmul(shifted[..., :-1], offset)
             self._machine = HyperplaneTrees(shifted, self.sigma, offset)
-        self.n_iter_ = sum(steps for _, steps in results)
+        self.n_iter_ = sum(n_iter for _, n_iter in results)
         self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)
         self.prediction_flops_ = self._machine.flops()
         if self.n_iter_ < max_iter * len(vectors):

@@ -160,14 +160,14 @@ converged_, n_features_in_
             self.points_ = np.vstack([expansion.points for expansion in expansions])
             self.coef_ = np.zeros((len(expansions), len(self.points_)))
             start = 0
-            for row, expansion in zip(self.coef_, expansions, strict=True):
-                row[start : start + len(expansion.coef)] = expansion.coef
+            for problem_coef, expansion in zip(self.coef_, expansions, strict=True):
+                problem_coef[start : start + len(expansion.coef)] = expansion.coef
                 start += len(expansion.coef)
             self.residuals_ = tuple(expansion.residuals for expansion in expansions)
             kernel = KernelMatrix(RBF(rbf.gamma), self.points_, self.dtype)
             dtype = prediction_dtype(kernel, self.coef_.T)
-            points = np.arange(len(self.points_))
-            self._machine = KernelExpansion(kernel, points, self.coef_.T, dtype)
+            centres = np.arange(len(self.points_))
+            self._machine = KernelExpansion(kernel, centres, self.coef_.T, dtype)
         self.n_parameters_ = self.points_.size + len(self.points_) + len(expansions)
         self.kernel_entries_ = problem.kernel.n_entries
 

@@ -14,7 +14,12 @@ from kbench.chunked import ChunkedRows
 from kbench.clustering.axis_tree import AxisTree
 from kbench.clustering.shuffle_on_disk import spill
 from kbench.methods.base.survey import Survey
-from kbench.methods.out_of_core.out_of_core import Place, Trainer, train_clusters, working_folder
+from kbench.methods.out_of_core.out_of_core import (
+    StoredCluster,
+    Trainer,
+    train_clusters,
+    working_folder,
+)
 from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import float32_rows
 from kbench.trace import Trace
@@ -70,13 +75,11 @@ def train_leaves(
                 encode=survey.targets.encode,
                 nbytes=survey.nbytes + 8 * survey.n * survey.targets.n_outputs,
             )
-        places = [Place(spilled, leaf) for leaf in range(tree.n_leaves)]
+        stored_clusters = [StoredCluster(spilled, leaf) for leaf in range(tree.n_leaves)]
         with trace.phase("train"):
-            packed_models, records, notes = train_clusters(
-                places, trainer, folder / "machines", trace, model.n_jobs
+            packed, records, notes = train_clusters(
+                stored_clusters, trainer, folder / "machines", trace, model.n_jobs
             )
-        machines = [
-            LandmarkMachine(**packed_models[leaf]["machine"]) for leaf in range(tree.n_leaves)
-        ]
+        machines = [LandmarkMachine(**packed[leaf]["machine"]) for leaf in range(tree.n_leaves)]
     n_entries = sum(record.kernel_entries for record in records)
     return TrainedOutOfCore(machines, spilled.sizes, n_entries, notes)

@@ -52,18 +52,18 @@ _FULL_EPOCH_ROWS = 400
 _MAX_EPOCHS = 200
 # Adam's first step size for landmarks of up to 64 features; for landmarks of more features, whose
 # moves add up over the features; and for coefficients.
-_RATE, _RATE_WIDE, _WIDE_FEATURES = 0.05, 0.01, 64
+_LANDMARK_RATE, _WIDE_LANDMARK_RATE, _MAX_NARROW_FEATURES = 0.05, 0.01, 64
 _COEF_RATE = 0.03
 # Number of features of a leaf, besides all features, that is tried for a `target_cost`.
 _LEAF_FEATURES = 16
-# For a fit to chunks: rows of the sample on which the tree is grown, and the fraction of the memory
-# that the training of a leaf may take.
-_SAMPLE_ROWS, _LEAF_MEMORY = 20_000, 1 / 2
+# For a fit to chunks: rows of the sample on which the tree is grown (more take more memory), and
+# the fraction of the memory that the training of a leaf may take, beside the rows that are read.
+_SAMPLE_ROWS, _LEAF_MEMORY_FRACTION = 20_000, 1 / 2
 # Bytes for each pair of row and landmark: the initial ridge regression holds three matrices of
 # float64 kernel values; and bytes of the solver's vectors for each row.
-_VALUE_BYTES, _VECTOR_BYTES = 24, 100
+_BYTES_PER_VALUE, _BYTES_PER_ROW = 24, 100
 # A leaf is expected to have up to this many standard deviations more rows than its sample implies.
-_DEVIATIONS = 3.0
+_SIZE_DEVIATIONS = 3.0
 
 
 @dataclass(eq=False, repr=False)
@@ -104,9 +104,9 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         # A single leaf needs all features; within small leaves most features hardly vary. Numbers
         # of landmarks from 16 to 128 are set by hand.
         for n_leaves in leaf_counts(n):
-            for width in dict.fromkeys((d if n_leaves == 1 else min(d, _LEAF_FEATURES), d)):
+            for n_features in dict.fromkeys((d if n_leaves == 1 else min(d, _LEAF_FEATURES), d)):
                 for router in self._ROUTERS[:1] if n_leaves == 1 else self._ROUTERS:
-                    fixed = {"n_leaves": n_leaves, "n_features": width, "router": router}
+                    fixed = {"n_leaves": n_leaves, "n_features": n_features, "router": router}
                     yield [{**fixed, "n_landmarks": m} for m in range(LANES, 9 * LANES, LANES)]
 
     def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
@@ -147,9 +147,9 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
 
     @abstractmethod
     def _leaf_trainer(
-        self, survey: Survey, function: RBF, offset: np.ndarray | None, seeds: np.ndarray
+        self, survey: Survey, rbf: RBF, offset: np.ndarray | None, seeds: np.ndarray
     ) -> Trainer:
-        """Trains the leaves of rows in chunks, each with its seed."""
+        """The trainer of the leaves of rows in chunks, each of which has a seed."""
 
     @property
     def accepts_chunks(self) -> bool:
@@ -178,14 +178,14 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         rng = check_random_state(self.random_state)
         with trace.phase("cluster"):
             require_float32_range(survey.sample)
-            function = make_kernel("rbf", survey.sample, gamma=survey.gamma(self.gamma))
-            assert isinstance(function, RBF)
+            rbf = make_kernel("rbf", survey.sample, gamma=survey.gamma(self.gamma))
+            assert isinstance(rbf, RBF)
             offset = float32_offset(survey.sample)
             sample = float32_rows(survey.sample, offset)
             Y, weight = self._targets_of_sample(survey)
             tree, notes = self._sampled_tree(rows, survey, sample, Y, weight, rng)
         seeds = rng.randint(np.iinfo(np.int32).max, size=tree.n_leaves)
-        trainer = self._leaf_trainer(survey, function, offset, seeds)
+        trainer = self._leaf_trainer(survey, rbf, offset, seeds)
         result = train_leaves(self, rows, survey, tree, offset, trainer, seed, trace)
         self.n_features_in_ = rows.n_features
         self.notes_ = notes + result.notes
@@ -208,14 +208,18 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         """
         n, s = survey.n, len(X)
         # Training holds about three float32 copies of a leaf's rows; this factor is set by hand.
-        row_bytes = 3 * rows.n_features * 4 + _VALUE_BYTES * (self.n_landmarks + 1) + _VECTOR_BYTES
-        max_leaf_rows = max(1, int(_LEAF_MEMORY * rows.memory_mb * 2**20 / row_bytes))
+        row_bytes = (
+            3 * rows.n_features * 4 + _BYTES_PER_VALUE * (self.n_landmarks + 1) + _BYTES_PER_ROW
+        )
+        max_leaf_rows = max(1, int(_LEAF_MEMORY_FRACTION * rows.memory_mb * 2**20 / row_bytes))
         n_initial = n_leaves = number_of_groups(self.n_leaves, n, max_rows=MAX_MEAN_LEAF_ROWS)
         min_rows = max(1, self.min_rows * s // n)
         while True:
             tree = self._tree(X, Y, weight, n_leaves, min_rows, rng)
             largest = np.bincount(tree.assign(X)).max()
-            expected_rows = n * (largest + (_DEVIATIONS * np.sqrt(largest) if s < n else 0.0)) / s
+            expected_rows = (
+                n * (largest + (_SIZE_DEVIATIONS * np.sqrt(largest) if s < n else 0.0)) / s
+            )
             if expected_rows <= max_leaf_rows:
                 break
             if tree.n_leaves < n_leaves:
@@ -234,7 +238,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         warn(note)
         return tree, [note]
 
-    def _width(self, d: int) -> int:
+    def _n_leaf_features(self, d: int) -> int:
         return d if self.n_features is None else min(self.n_features, d)
 
     def _pack(
@@ -270,7 +274,7 @@ class LeafTrainingSet(NamedTuple):
     targets: np.ndarray  # (n, q)
     loss_weights: np.ndarray  # (n,) weights of the rows in the loss
     kmeans_weights: np.ndarray  # (n,) for the k-means that gives the initial landmarks
-    margins: bool  # whether values beyond a target of 1 or -1 have no loss
+    has_margin: bool  # whether values beyond a target of 1 or -1 have no loss
 
 
 def train_leaf(
@@ -292,7 +296,7 @@ def train_leaf(
     m = -(-n_landmarks // LANES) * LANES
     landmarks = weighted_kmeans(Z, training.kmeans_weights, m, rng)  # at most m
     landmarks = np.vstack([landmarks, Z[rng.randint(len(Z), size=m - len(landmarks))]])
-    initial_coef, intercept = _initial_coef(Z, training.targets, landmarks, training.margins)
+    initial_coef, intercept = _initial_coef(Z, training.targets, landmarks, training.has_margin)
     landmarks = np.ascontiguousarray(landmarks.T, np.float32)
     log_widths, coef = np.zeros(m, np.float32), np.ascontiguousarray(initial_coef.T, np.float32)
     constants = intercept.astype(np.float32)
@@ -301,13 +305,13 @@ def train_leaf(
         Z,
         np.ascontiguousarray(training.targets, np.float32),
         training.loss_weights.astype(np.float32),
-        training.margins,
+        training.has_margin,
         landmarks,
         log_widths,
         coef,
         constants,
         int(min(max(_MAX_EPOCHS, epochs), passes)),
-        _RATE if Z.shape[1] <= _WIDE_FEATURES else _RATE_WIDE,
+        _LANDMARK_RATE if Z.shape[1] <= _MAX_NARROW_FEATURES else _WIDE_LANDMARK_RATE,
         _COEF_RATE,
         seed,
     )
@@ -317,11 +321,11 @@ def train_leaf(
 
 def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
     """ConvergenceWarning on behalf of the caller of `fit`, if leaves were not trained in time."""
-    leaves = list(in_time)
-    if not all(leaves):
+    leaves_in_time = list(in_time)
+    if not all(leaves_in_time):
         warn(
-            f"stopped by {limit_text(estimator, 'max_time')}: {leaves.count(False)} of "
-            f"{len(leaves)} leaves were not trained to the end; "
+            f"stopped by {limit_text(estimator, 'max_time')}: {leaves_in_time.count(False)} "
+            f"of {len(leaves_in_time)} leaves were not trained to the end; "
             "the model is no worse than a constant",
             ConvergenceWarning,
         )
@@ -333,7 +337,7 @@ def varying_features(X: np.ndarray, n_features: int) -> np.ndarray:
 
 
 def _initial_coef(
-    Z: np.ndarray, targets: np.ndarray, landmarks: np.ndarray, margins: bool
+    Z: np.ndarray, targets: np.ndarray, landmarks: np.ndarray, has_margin: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Initial coefficients (m, q) and constants (q,) by reweighted ridge regression."""
     # The kernel 2^(-||z - u||^2), which `train_landmarks` evaluates.
@@ -350,13 +354,15 @@ def _initial_coef(
     penalty[:-1, :-1] = _RIDGE * matrix.block(np.arange(len(landmarks)))
     penalty[np.diag_indices_from(penalty)] += _DIAGONAL_RIDGE
     solution = np.zeros((values.shape[1], targets.shape[1]))
-    for o, target in enumerate(targets.T):
+    for output, target in enumerate(targets.T):
         weights = np.ones(len(Z))
-        for _ in range(_REWEIGHTINGS if margins else 1):
+        for _ in range(_REWEIGHTINGS if has_margin else 1):
             weighted = values * weights[:, None]
-            normal = matmul(weighted.T, values) + penalty
-            solution[:, o] = scipy.linalg.solve(normal, matmul(weighted.T, target), assume_a="pos")
-            estimates = matmul(values, solution[:, o])
+            normal_matrix = matmul(weighted.T, values) + penalty
+            solution[:, output] = scipy.linalg.solve(
+                normal_matrix, matmul(weighted.T, target), assume_a="pos"
+            )
+            estimates = matmul(values, solution[:, output])
             beyond_margin = ((target >= 1) & (estimates > 1)) | ((target <= -1) & (estimates < -1))
             weights = np.where(beyond_margin, _WEIGHT_BEYOND_MARGIN, 1.0)
     return solution[:-1], solution[-1]

@@ -203,15 +203,15 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
-            Cs: list[float] = self._checked_C(self.C_).tolist()
+            C_values: list[float] = self._checked_C(self.C_).tolist()
             bounds = targets.C.reshape(len(targets.Y), -1)
-        best = 0
-        if len(Cs) > 1:
+        chosen = 0
+        if len(C_values) > 1:
             with trace.phase("validate"):
                 self.validation_scores_ = self._validate(targets.X, targets.Y, bounds, deadline)
             # Among equal scores the smallest C is best.
-            best = int(np.lexsort((np.array(Cs), -self.validation_scores_))[0])
-            for C, score in zip(Cs, self.validation_scores_, strict=True):
+            chosen = int(np.lexsort((np.array(C_values), -self.validation_scores_))[0])
+            for C, score in zip(C_values, self.validation_scores_, strict=True):
                 trace(C=C, validation_accuracy=score)
         compressed, solution = self._solve(targets.X, targets.Y, bounds, deadline, trace)
         matrix = compressed.matrix
@@ -219,15 +219,15 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
             coef = solution.coef.reshape(len(solution.coef), -1)
             machine = hss_model(matrix, coef, self.predict_with)
         self._machine = machine.function
-        self._intercepts, self._chosen = solution.intercept, best
-        self.path_ = "C", Cs
-        self.C_ = Cs[best]
+        self._intercepts, self._chosen = solution.intercept, chosen
+        self.path_ = "C", C_values
+        self.C_ = C_values[chosen]
         self.model_bytes_, self.n_parameters_ = machine.nbytes, machine.n_parameters
-        coef = solution.coef[:, best]
+        coef = solution.coef[:, chosen]
         self.support_ = np.flatnonzero(coef.any(axis=1))
         self.dual_coef_ = coef[self.support_].T
-        self.intercept_ = solution.intercept[best]
-        self.objective_ = float(solution.objective[best].sum())
+        self.intercept_ = solution.intercept[chosen]
+        self.objective_ = float(solution.objective[chosen].sum())
         self.n_support_ = self._count_by_class(targets.Y[self.support_])
         self.n_iter_ = solution.admm.n_iter
         self.primal_residual_, self.dual_residual_ = solution.admm.primal, solution.admm.dual

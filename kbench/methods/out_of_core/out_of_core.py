@@ -43,21 +43,21 @@ from kbench.trace import Trace
 
 # Sampled rows for each leaf of the tree. Sampling then varies the size of a cluster by about a
 # seventh (1 / sqrt(50)). Set by hand.
-_LEAF_SAMPLE = 50
+_SAMPLE_ROWS_PER_LEAF = 50
 # Fraction of the memory for the rows of a cluster in training, their copy in the kernel matrix and
 # the vectors of the solver; the rest is for the index and the solver's cache. Set by hand.
-_CLUSTER_MEMORY = 1 / 2
+_CLUSTER_MEMORY_FRACTION = 1 / 2
 # Bytes for each row of a cluster besides its features: about a dozen float64 vectors of the solver.
 # Set by hand.
-_BYTES_PER_ROW = 100
+_SOLVER_BYTES_PER_ROW = 100
 
 # Maximum number of clusters that a task trains: a task and its models cost the collecting process
 # about 8 ms, and a cluster of 4,000 rows trains in 45 ms. Minimum number of tasks: a lost process
 # makes another repeat its task, and the last task leaves other processes idle. Set by hand.
-_MAX_CLUSTERS, _MIN_TASKS = 8, 64
+_MAX_CLUSTERS_PER_TASK, _MIN_TASKS = 8, 64
 # Seconds (a week) for which the files of an interrupted fit are kept. They take as much space as
 # the rows; a fit that is not repeated within this time is taken for abandoned. Set by hand.
-_ABANDONED_S = 7 * 24 * 3600.0
+_ABANDONED_SECONDS = 7 * 24 * 3600.0
 
 
 class Trainer(Protocol):
@@ -71,8 +71,8 @@ class Trainer(Protocol):
         """Rows X : (s, d), targets : (s, ...) of `ChunkedTargets.encode`; returns a `record`."""
 
 
-class Place(NamedTuple):
-    """Place of a leaf's rows on disk."""
+class StoredCluster(NamedTuple):
+    """The rows of a cluster or leaf on disk."""
 
     spilled: RowsByCluster
     cluster: int
@@ -87,7 +87,7 @@ class DividedRows:
     """Rows on disk by the leaves of a tree."""
 
     tree: KMeansTree
-    places: list[Place]
+    stored_clusters: list[StoredCluster]
     notes: list[str]  # Lines on clusters that were divided because they are too large for memory
 
 
@@ -141,24 +141,24 @@ def _remove_abandoned(folder: Path) -> None:
         except OSError:
             return
         # Opening the lock file sets its time, so a fit that is in progress or recent shows here.
-        if time.time() - os.fstat(lock.fileno()).st_mtime > _ABANDONED_S:
+        if time.time() - os.fstat(lock.fileno()).st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def max_cluster_rows(rows: ChunkedRows) -> int:
     """Rows of the largest cluster that is trained as a whole."""
-    row_bytes = 2 * rows.n_features * rows.dtype.itemsize + _BYTES_PER_ROW
-    return max(1, int(_CLUSTER_MEMORY * rows.memory_mb * 2**20 / row_bytes))
+    row_bytes = 2 * rows.n_features * rows.dtype.itemsize + _SOLVER_BYTES_PER_ROW
+    return max(1, int(_CLUSTER_MEMORY_FRACTION * rows.memory_mb * 2**20 / row_bytes))
 
 
 def task_size(n_clusters: int) -> int:
     """Clusters that a worker trains in one task, if `n_clusters` are to be trained."""
-    return min(max(n_clusters // _MIN_TASKS, 1), _MAX_CLUSTERS)
+    return min(max(n_clusters // _MIN_TASKS, 1), _MAX_CLUSTERS_PER_TASK)
 
 
 def sample_size(n_samples: int, n_clusters: int) -> int:
     """Rows on which a tree of `n_clusters` leaves is grown."""
-    return max(n_samples, _LEAF_SAMPLE * n_clusters)
+    return max(n_samples, _SAMPLE_ROWS_PER_LEAF * n_clusters)
 
 
 def divide_rows(
@@ -202,10 +202,10 @@ def _divide(
         encode=survey.targets.encode,
         nbytes=survey.nbytes + 4 * survey.n,
     )
-    places = [Place(spilled, leaf) for leaf in range(tree.n_leaves)]
+    stored_clusters = [StoredCluster(spilled, leaf) for leaf in range(tree.n_leaves)]
     notes: list[str] = []
-    while (largest := max(places, key=lambda place: place.size)).size > max_rows:
-        leaf = places.index(largest)
+    while (largest := max(stored_clusters, key=lambda stored: stored.size)).size > max_rows:
+        leaf = stored_clusters.index(largest)
         subtree, leaves = _divide_again(rows, largest, branching, folder, rng, max_rows, len(notes))
         notes.append(
             f"a cluster of {largest.size} rows does not fit into memory_mb={rows.memory_mb:g} and "
@@ -213,43 +213,45 @@ def _divide(
         )
         warn(notes[-1])
         tree = tree.divided(leaf, subtree)
-        places = [*places[:leaf], *places[leaf + 1 :], *leaves]
-    return DividedRows(tree, places, notes)
+        stored_clusters = [*stored_clusters[:leaf], *stored_clusters[leaf + 1 :], *leaves]
+    return DividedRows(tree, stored_clusters, notes)
 
 
 def _divide_again(
     rows: ChunkedRows,
-    place: Place,
+    stored: StoredCluster,
     branching: int,
     folder: Path,
     rng: np.random.RandomState,
     max_rows: int,
-    number: int,
-) -> tuple[KMeansTree, list[Place]]:
-    """A tree for the rows of one leaf, and the places of the tree's leaves.
+    n_divided: int,
+) -> tuple[KMeansTree, list[StoredCluster]]:
+    """A tree for the rows of one leaf, and the stored rows of the tree's leaves.
 
-    number : of the leaves that were divided before; it makes the name of the folder of the rows
+    n_divided : Leaves that were divided before; the name of the folder of the rows contains it
     """
-    leaf_rows = place.spilled.chunked(place.cluster, rows)
+    leaf_rows = stored.spilled.chunked(stored.cluster, rows)
     # Clusters have half of the largest size on average: with fewer clusters more of them would have
     # to be divided again. Set by hand.
-    n_clusters = -(-2 * place.size // max_rows)
-    survey = Survey(leaf_rows, _EncodedTargets(), _LEAF_SAMPLE * n_clusters, rng.randint(2**31))
+    n_clusters = -(-2 * stored.size // max_rows)
+    survey = Survey(
+        leaf_rows, _EncodedTargets(), _SAMPLE_ROWS_PER_LEAF * n_clusters, rng.randint(2**31)
+    )
     subtree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
     if subtree.n_leaves == 1:
         raise KbenchError(
-            f"{place.size} rows of a cluster are equal and do not fit into "
+            f"{stored.size} rows of a cluster are equal and do not fit into "
             f"memory_mb={rows.memory_mb:g}; at most {max_rows} rows are trained together"
         )
     spilled = spill(
         leaf_rows,
         lambda X, _: subtree.assign(X),
         subtree.n_leaves,
-        folder / f"rows-divided-{number}",
+        folder / f"rows-divided-{n_divided}",
         encode=survey.targets.encode,
         nbytes=survey.nbytes + 4 * survey.n,
     )
-    return subtree, [Place(spilled, leaf) for leaf in range(subtree.n_leaves)]
+    return subtree, [StoredCluster(spilled, leaf) for leaf in range(subtree.n_leaves)]
 
 
 class _EncodedTargets:
@@ -270,7 +272,11 @@ class _EncodedTargets:
 
 
 def train_clusters(
-    places: list[Place], trainer: Trainer, path: Path, trace: Trace, n_jobs: int | None = None
+    stored_clusters: list[StoredCluster],
+    trainer: Trainer,
+    path: Path,
+    trace: Trace,
+    n_jobs: int | None = None,
 ) -> tuple[PackedRecords, list[Any], list[str]]:
     """Train the clusters whose models are not in the file `path` yet.
 
@@ -291,26 +297,28 @@ def train_clusters(
         notes = []
         if records:
             notes.append(
-                f"an interrupted fit had trained {len(records)} of {len(places)} clusters: the "
-                "seconds of this fit do not include these"
+                f"an interrupted fit had trained {len(records)} of {len(stored_clusters)} "
+                "clusters: the seconds of this fit do not include these"
             )
-        missing = [cluster for cluster in range(len(places)) if cluster not in records]
+        missing = [cluster for cluster in range(len(stored_clusters)) if cluster not in records]
         size = task_size(len(missing))
         groups = [missing[start : start + size] for start in range(0, len(missing), size)]
-        tasks = [(trainer, [places[k] for k in group], group) for group in groups]
+        tasks = [(trainer, [stored_clusters[k] for k in group], group) for group in groups]
         for results in in_order(_train, tasks, n_jobs):
             for cluster, record in results:
                 writer.append(cluster, record._asdict())
                 records[cluster] = record._replace(machine=None)
-                trace(clusters_done=len(records), n_clusters=len(places))
-        return writer.packed(), [records[cluster] for cluster in range(len(places))], notes
+                trace(clusters_done=len(records), n_clusters=len(stored_clusters))
+        return writer.packed(), [records[cluster] for cluster in range(len(stored_clusters))], notes
 
 
-def _train(trainer: Trainer, places: list[Place], clusters: list[int]) -> list[tuple[int, Any]]:
+def _train(
+    trainer: Trainer, stored_clusters: list[StoredCluster], clusters: list[int]
+) -> list[tuple[int, Any]]:
     """Pairs of the number of a cluster and its record: one task, of several clusters."""
     results = []
-    for place, cluster in zip(places, clusters, strict=True):
-        X, targets = place.spilled.cluster(place.cluster)
+    for stored, cluster in zip(stored_clusters, clusters, strict=True):
+        X, targets = stored.spilled.cluster(stored.cluster)
         results.append((cluster, trainer(X, targets, cluster)))
     return results
 

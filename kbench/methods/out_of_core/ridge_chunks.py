@@ -24,7 +24,7 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.base.survey import ChunkedTargets, Survey
 from kbench.methods.out_of_core.feature_chunks import SAMPLE_ROWS
 from kbench.methods.out_of_core.out_of_core import (
-    Place,
+    StoredCluster,
     divide_rows,
     packed_machine,
     sample_size,
@@ -157,7 +157,7 @@ def fit_clusters(
         )
         with trace.phase("train"):
             packed, records, notes = train_clusters(
-                division.places, trainer, folder / "machines", trace
+                division.stored_clusters, trainer, folder / "machines", trace
             )
         n_centres = np.array([record.n_rows for record in records], np.int64)
         machine = packed_machine(division.tree, packed, n_centres, survey.targets.n_outputs)
@@ -187,10 +187,10 @@ def fit_subsets(
                 encode=survey.targets.encode,
                 nbytes=survey.nbytes + 8 * survey.n * survey.targets.n_outputs,
             )
-        places = [Place(spilled, number) for number in range(len(subsets))]
+        stored_clusters = [StoredCluster(spilled, number) for number in range(len(subsets))]
         with trace.phase("train"):
             packed, records, notes = train_clusters(
-                places, trainer, folder / "machines", trace, n_jobs
+                stored_clusters, trainer, folder / "machines", trace, n_jobs
             )
         n_centres = np.array([record.n_rows for record in records], np.int64)
         machine = PackedSum(PackedMachines(packed, n_centres), survey.targets.n_outputs)

@@ -19,7 +19,7 @@ from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.weights import class_weights, require_weighted_classes
-from kbench.methods.stochastic.doubly_sgd_base import SAMPLE_ROWS, DoublySGD, Weigh
+from kbench.methods.stochastic.doubly_sgd_base import SAMPLE_ROWS, DoublySGD, RowWeights
 from kbench.trace import Deadline, Trace
 from kbench.validated import choice, fit_context, usual
 
@@ -230,7 +230,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         """Whether `fit` takes `ChunkedRows` with these parameters."""
         return not self._wants_probabilities
 
-    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
+    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, RowWeights | None]:
         targets = ClassTargets()
         survey = Survey(rows, targets, SAMPLE_ROWS, seed)
         self.classes_, self.n_outputs_ = targets.classes, targets.n_outputs
@@ -321,7 +321,7 @@ n_features_in_
         """
         return self._partial_fit(X, y, None, sample_weight)
 
-    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
+    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, RowWeights | None]:
         targets = RealTargets()
         survey = Survey(rows, targets, SAMPLE_ROWS, seed)
         self._single, self.n_outputs_ = targets.single, targets.n_outputs

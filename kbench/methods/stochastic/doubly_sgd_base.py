@@ -46,17 +46,24 @@ from kbench.validated import (
     validate_data,
 )
 
-Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
+RowWeights = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
 
-# Rows mapped at a time in prediction: memory against the overhead of a call. Set by hand.
+# Rows mapped at a time in prediction: more take more memory, fewer cost more calls. Set by hand.
 _PREDICTED_ROWS = 8192
 # Number of passes with the released code's step sizes, which suit short fits; later passes take
 # Newton's steps, which converge. Set by hand.
 _FIRST_ORDER_PASSES = 5
-# Mapped rows from which the bandwidth is computed: precision against time. Set by hand.
+# Rows from which the bandwidth is computed: more are more precise and take longer. Set by hand.
 SAMPLE_ROWS = 10_000
 # Parameters that may differ between a checkpoint and the fit that continues it.
-_FREE_PARAMS = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
+_CHANGEABLE_PARAMETERS = (
+    "cache_mb",
+    "checkpoint",
+    "checkpoint_s",
+    "max_time",
+    "n_jobs",
+    "predict_votes",
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -151,9 +158,9 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         Parameters
         ----------
         X : (n, d) array (also memory-mapped) or CSR
-            Or `ChunkedRows`, which contain targets: one pass draws a sample that determines the
-            bandwidth and the map of the rows, and every pass takes batches in the order of the
-            rows, which should therefore not be sorted by label.
+            X may also be `ChunkedRows`, which contain targets: one pass draws a sample that
+            determines the bandwidth and the map of the rows, and every pass takes batches in the
+            order of the rows, which should therefore not be sorted by label.
         y : (n,) labels; for regression (n,) or (n, q) targets
         sample_weight : (n,), optional
             Weights of the rows in the loss, divided by their mean. The bandwidth and the map of
@@ -203,7 +210,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
             self._learn_targets(y, weight)
             weight = self._with_class_weights(y, weight)
             weight = None if weight is None else relative_weights(weight)
-            self._begin(X)
+            self._start_descent(X)
             n_rows = X.shape[0]
             n = n_rows * self.n_copies
             order = np.random.RandomState(self.seed_).permutation(n)
@@ -215,11 +222,11 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         with trace.phase("step"):
             while descent.n_steps < n_steps:
                 epoch, position = divmod(descent.n_steps, len(batch_indices))
-                random = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
-                k = random.permutation(len(batch_indices))[position]
+                epoch_rng = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
+                batch_number = epoch_rng.permutation(len(batch_indices))[position]
                 # Rows are read in the order of the file, which is faster for memory maps.
-                copies, rows = np.divmod(np.sort(batch_indices[k]), n_rows)
-                memory = descent.memories[k] if descent.memories else None
+                copies, rows = np.divmod(np.sort(batch_indices[batch_number]), n_rows)
+                memory = descent.memories[batch_number] if descent.memories else None
                 prepared = self._prepare_rows(X[rows], rows, copies)
                 loss = descent.step(
                     prepared,
@@ -245,7 +252,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         return True
 
     @abstractmethod
-    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
+    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, RowWeights | None]:
         """Survey rows in chunks and learn their targets.
 
         Returns the survey, and the function that gives the weights of rows, or None if all are 1.
@@ -254,14 +261,14 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
     def _fit_chunks(self, rows: ChunkedRows, deadline: Deadline, trace: Trace) -> Self:
         with trace.phase("survey"):
             seed = check_random_state(self.random_state).randint(2**31)
-            survey, weigh = self._learn_chunks(rows, seed)
+            survey, row_weights = self._learn_chunks(rows, seed)
         with trace.phase("prepare"):
             self.n_features_in_ = rows.n_features
-            self._begin(survey.sample)
+            self._start_descent(survey.sample)
             b, n = self.batch_size, survey.n
-            sizes = [min(b, n - first_row) for first_row in range(0, n, b)] * self.n_copies
-            n_steps = self.n_epochs * len(sizes)
-            descent = self._configured_descent(sizes)
+            batch_sizes = [min(b, n - first_row) for first_row in range(0, n, b)] * self.n_copies
+            n_steps = self.n_epochs * len(batch_sizes)
+            descent = self._configured_descent(batch_sizes)
             checkpoint = self._open_checkpoint(survey.checksum)
         with trace.phase("step"):
             for step, (copy, first_row, X, y) in enumerate(self._batches(rows)):
@@ -269,12 +276,12 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                     continue
                 self.row_map_.require_moderate(X)
                 targets = self._targets(y)
-                numbers = np.arange(first_row, first_row + len(y))
+                row_numbers = np.arange(first_row, first_row + len(y))
                 loss = descent.step(
-                    self._prepare_rows(X, numbers, np.full(len(y), copy)),
+                    self._prepare_rows(X, row_numbers, np.full(len(y), copy)),
                     targets,
-                    descent.memories[step % len(sizes)] if descent.memories else None,
-                    weight=None if weigh is None else weigh(y),
+                    descent.memories[step % len(batch_sizes)] if descent.memories else None,
+                    weight=None if row_weights is None else row_weights(y),
                     n_shards=self.n_shards,
                     compute=self._compute,
                 )
@@ -295,15 +302,15 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                 assert block.y is not None  # the survey has refused rows without targets
                 yield k % self.n_copies, i * self.batch_size, block.X, block.y
 
-    def _configured_descent(self, sizes: list[int]) -> DoublyStochastic:
+    def _configured_descent(self, batch_sizes: list[int]) -> DoublyStochastic:
         """The descent, with its memory for `n_epochs` passes over batches of these sizes."""
-        n_steps = self.n_epochs * len(sizes)
+        n_steps = self.n_epochs * len(batch_sizes)
         if self.average:
             self._descent.average_from = n_steps - max(1, round(self.average * n_steps))
         if self.preconditioned and self.nu and LOSSES[self._loss_name].curvature is not None:
-            self._descent.newton_from = _FIRST_ORDER_PASSES * len(sizes)
+            self._descent.newton_from = _FIRST_ORDER_PASSES * len(batch_sizes)
         if self.n_epochs > 1:
-            self._descent.memories = [Memory(size, self.n_outputs_) for size in sizes]
+            self._descent.memories = [Memory(size, self.n_outputs_) for size in batch_sizes]
         return self._descent
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
@@ -332,7 +339,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         targets = self._targets(y)
         weight = self._with_class_weights(y, weight)
         if is_first:
-            self._begin(X)
+            self._start_descent(X)
         trace = Trace()
         with trace.phase("step"):
             n_rows, rows_before = X.shape[0], self._descent.n_rows // self.n_copies
@@ -378,7 +385,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         """Weights of rows times those of their classes; None if all are 1."""
         return weight
 
-    def _begin(self, X: Any) -> None:
+    def _start_descent(self, X: Any) -> None:
         """Learn the seed, the map of the rows and the bandwidth from the first rows."""
         rng = check_random_state(self.random_state)
         self.seed_ = int(rng.randint(2**31 - 1))
@@ -393,7 +400,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         # The kernel of x with gamma equals the kernel of scale * x with gamma / scale^power.
         family = KERNELS.get(self.kernel, RBF)
         gamma_unit = self.row_map_.scale**family.gamma_power
-        if self.row_map_.changes or gamma_unit != 1.0:
+        if self.row_map_.transforms_rows or gamma_unit != 1.0:
             sample = rng.choice(X.shape[0], min(SAMPLE_ROWS, X.shape[0]), replace=False)
             X = self.row_map_(X[np.sort(sample)])
         if self.gamma == "median":
@@ -443,9 +450,11 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         self.n_iter_, self.n_seen_ = self._descent.n_steps, self._descent.n_rows
         self.n_parameters_ = sum(A.size for A in self._function.coef)
         self.model_bytes_ = 4 * self.n_parameters_ + self.row_map_.nbytes
-        axes = 0 if self.row_map_.axes is None else self.row_map_.axes.size
+        n_axis_entries = 0 if self.row_map_.axes is None else self.row_map_.axes.size
         multiplications = sum(self.features_.multiplications + A.size for A in self._function.coef)
-        self.prediction_flops_ = self.predict_votes * (axes + multiplications) / self.n_features_in_
+        self.prediction_flops_ = (
+            self.predict_votes * (n_axis_entries + multiplications) / self.n_features_in_
+        )
         self.timings_ = dict(trace.timings)
 
     @property
@@ -461,7 +470,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                 f"random_state is {self.random_state!r}, should be a whole number with a "
                 "checkpoint, because a continuation needs the same batches"
             )
-        parameters = {k: v for k, v in self.get_params().items() if k not in _FREE_PARAMS}
+        parameters = {k: v for k, v in self.get_params().items() if k not in _CHANGEABLE_PARAMETERS}
         checkpoint = Checkpoint(self.checkpoint, self.checkpoint_s, {**parameters, "data": data})
         state = checkpoint.read()
         if state is not None:

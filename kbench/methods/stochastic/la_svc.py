@@ -141,7 +141,7 @@ max_iter, max_time, dtype
             results = [
                 solve_online(
                     problem.kernel,
-                    column,
+                    labels,
                     problem.C,
                     rng,
                     intercept=self.fit_intercept,
@@ -152,7 +152,7 @@ max_iter, max_time, dtype
                     max_time=deadline.seconds_left(),
                     trace=trace,
                 )
-                for column in problem.Y.T
+                for labels in problem.Y.T
             ]
         alpha = np.column_stack([result.alpha for result in results])
         self._held, self.n_seen_ = Held.of(problem, np.arange(len(alpha)), results), len(alpha)
@@ -181,14 +181,14 @@ max_iter, max_time, dtype
         C = self.C * chunk.weight
         if hasattr(self, "_held"):
             state, n_before, n_iter = self._held, self.n_seen_, self.n_iter_
-            entries = self.kernel_entries_
+            n_entries = self.kernel_entries_
             X, Y = append_rows(state.X, chunk.X), np.vstack([state.Y, chunk.Y])
             C = np.r_[state.C, C]
         else:
             empty = np.empty((0, m))
             kernel = self._kernel(chunk.X)
             state = Held(kernel, chunk.X[:0], empty, C[:0], np.empty(0, int), empty, empty)
-            X, Y, n_before, n_iter, entries = chunk.X, chunk.Y, 0, 0, 0
+            X, Y, n_before, n_iter, n_entries = chunk.X, chunk.Y, 0, 0, 0
         index = (Y[:, 0] > 0).astype(np.intp) if m == 1 else Y.argmax(axis=1)
         problem = KernelProblems(X, KernelMatrix(state.kernel, X, self.dtype), Y, C, index)
         new_rows = len(state.C) + np.arange(b)
@@ -214,5 +214,5 @@ max_iter, max_time, dtype
         positions = np.r_[state.positions, n_before + np.arange(b)]
         self.support_ = positions[self.support_]
         self._held, self.n_seen_ = Held.of(problem, positions, results), n_before + b
-        self.kernel_entries_ = entries + problem.kernel.n_entries
+        self.kernel_entries_ = n_entries + problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes

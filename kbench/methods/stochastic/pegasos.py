@@ -31,7 +31,7 @@ from kbench.validated import fit_context, integer
 # gamma="scale", and landmarks are drawn from them. More rows take more memory. Set by hand.
 _SAMPLE_ROWS = 10_000
 # Passes if `n_epochs` is not set; few rows get more (`mean_loss.passes`). Set by hand.
-_EPOCHS = 5
+_DEFAULT_EPOCHS = 5
 
 
 @dataclass(eq=False, repr=False)
@@ -50,7 +50,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     batch_size : int, default=64
         Largest number of rows of a step. Like `nu`, set by hand.
     n_epochs : int or None, default=None
-        Passes over the rows; None is five, or more if five have fewer than 2,000 batches in total.
+        Passes over the rows; None means five, or as many passes as have 2,000 batches in total.
         `partial_fit` goes over its rows once.
     max_time : float or None, default=None
         Seconds after which the fit ends.
@@ -118,9 +118,9 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         Parameters
         ----------
         X : (n, d) array or CSR
-            Or `ChunkedRows`, which contain labels: one pass draws a sample that determines the
-            features, and every epoch is a pass over the batches in the order of the rows, so they
-            should not be sorted by label.
+            X may also be `ChunkedRows`, which contain labels: one pass draws a sample that
+            determines the features, and every epoch is a pass over the batches in the order of the
+            rows, which should therefore not be sorted by label.
         y : (n,) labels
         sample_weight : (n,), optional
         trace : Trace, optional
@@ -196,7 +196,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
 
     def _passes(self, n: int) -> int:
         """The number of passes over n rows."""
-        return passes(n, self.batch_size, self.n_epochs, _EPOCHS)
+        return passes(n, self.batch_size, self.n_epochs, _DEFAULT_EPOCHS)
 
     def _step(
         self,

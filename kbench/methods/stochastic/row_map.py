@@ -15,14 +15,15 @@ from kbench.kernels.origin import origin_of
 
 # CSR batches up to this width become dense, so that they can be centred; wider ones would take too
 # much memory. Set by hand.
-_DENSE_COLUMNS = 4096
-_AXES_ROWS = 100_000  # rows from which the axes are computed: accuracy against time; set by hand
-_BATCH = 8192  # rows mapped at a time: memory against the overhead of a call; set by hand
+_MAX_DENSE_COLUMNS = 4096
+# Rows from which the axes are computed (more are more accurate and take longer), and rows mapped at
+# a time (more take more memory, fewer cost more calls). Both are set by hand.
+_AXES_ROWS, _BATCH_ROWS = 100_000, 8192
 # Guard: largest magnitude of a feature. Sums of products of larger ones with frequencies, and their
 # squares, may leave the range of float32.
-_LARGEST_FEATURE = 1e15
+_MAX_MAGNITUDE = 1e15
 # Guard: rows of smaller magnitude are scaled up, because their float32 squares would underflow.
-_SMALLEST_FEATURE = 1e-10
+_MIN_MAGNITUDE = 1e-10
 
 
 class RowMap:
@@ -59,7 +60,7 @@ class RowMap:
         n, d = X.shape
         self.scale = 1.0
         magnitude = self.require_moderate(X)
-        if 0.0 < magnitude < _SMALLEST_FEATURE:
+        if 0.0 < magnitude < _MIN_MAGNITUDE:
             self.scale = 2.0 ** -np.floor(np.log2(magnitude))
         if self.pca_components is not None:
             if self.pca_components > d:
@@ -69,19 +70,19 @@ class RowMap:
                 )
             sample = X[:: max(1, -(-n // _AXES_ROWS))]
             moments = np.zeros((d, d))
-            for start in range(0, sample.shape[0], _BATCH):
-                rows = self._normalise(_dense(sample[start : start + _BATCH], self.scale))
+            for start in range(0, sample.shape[0], _BATCH_ROWS):
+                rows = self._normalise(_dense(sample[start : start + _BATCH_ROWS], self.scale))
                 moments += matmul(rows.T, rows)
             leading = (d - self.pca_components, d - 1)
             _, axes = scipy.linalg.eigh(moments, subset_by_index=leading)
             self.axes = np.ascontiguousarray(axes[:, ::-1], np.float32)
-        if self.changes:
-            total = sum(
-                self._map(X[start : start + _BATCH]).sum(axis=0, dtype=np.float64)
-                for start in range(0, n, _BATCH)
+        if self.transforms_rows:
+            row_sum = sum(
+                self._map(X[start : start + _BATCH_ROWS]).sum(axis=0, dtype=np.float64)
+                for start in range(0, n, _BATCH_ROWS)
             )
-            self.centre = np.asarray(total / n, np.float32)
-        elif d <= _DENSE_COLUMNS:
+            self.centre = np.asarray(row_sum / n, np.float32)
+        elif d <= _MAX_DENSE_COLUMNS:
             mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
             self.centre = np.asarray(origin_of(X, mean) * self.scale, np.float32)
         else:
@@ -92,14 +93,14 @@ class RowMap:
 
     def __call__(self, X: Any) -> Any:
         """Map rows X : (b, d) array or CSR to C-contiguous or CSR float32 rows."""
-        if sp.issparse(X) and X.shape[1] > _DENSE_COLUMNS and not self.changes:
+        if sp.issparse(X) and X.shape[1] > _MAX_DENSE_COLUMNS and not self.transforms_rows:
             return (X if self.scale == 1.0 else X * self.scale).astype(np.float32)
         return np.ascontiguousarray(self._map(X) - self.centre, np.float32)
 
     def require_moderate(self, X: Any) -> float:
         """Return the largest magnitude in rows X; raise a ValueError above 1e15 after scaling."""
         largest = float(max(X.max(), -X.min())) if X.shape[0] else 0.0
-        bound = _LARGEST_FEATURE / self.scale
+        bound = _MAX_MAGNITUDE / self.scale
         if largest > bound:
             raise ValueError(f"X contains {largest:.3g} in magnitude, should be at most {bound:g}")
         return largest
@@ -109,7 +110,7 @@ class RowMap:
         return self.centre.nbytes + (0 if self.axes is None else self.axes.nbytes)
 
     @property
-    def changes(self) -> bool:
+    def transforms_rows(self) -> bool:
         """Whether rows are normalised or projected."""
         return self.unit_norm or self.axes is not None
 

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kbench.methods.automatic.smoother_models import smoother_by_larger_models
+from kbench.methods.automatic.smoother_models import smooth_by_larger_models
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.gram import PreparedRows
@@ -157,7 +157,7 @@ def test_larger_models_are_not_compared_after_last_neighbourhoods():
     task = Classification(index, 2, balanced=False)
     result = WidthSearchResult(C=8.0, support_fraction=0.001, ends_with_neighbourhoods=True)
     arguments = np.random.default_rng(0), Deadline(None, Trace()), Trace()
-    smoother_by_larger_models(X, task, index, "rbf", result, *arguments)
+    smooth_by_larger_models(X, task, index, "rbf", result, *arguments)
     expected = WidthSearchResult(C=8.0, support_fraction=0.001, ends_with_neighbourhoods=True)
     # Fields are compared alone: `error` is nan, and Python 3.13 compares it by value.
     np.testing.assert_equal(dataclasses.asdict(result), dataclasses.asdict(expected))
