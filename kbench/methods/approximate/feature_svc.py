@@ -13,7 +13,7 @@ from kbench.errors import warn
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import limit_text
 from kbench.methods.base.one_vs_rest import LabelledChunk, WeightedOneVsRest
-from kbench.methods.base.penalty import PENALTY, penalty_of_sample
+from kbench.methods.base.penalty import C_CONSTRAINT, penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.base.weights import require_weight_range
 from kbench.methods.out_of_core.feature_chunks import (
@@ -41,7 +41,7 @@ class FeatureSVC(CountedPrediction, WeightedOneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": PENALTY,
+        "C": C_CONSTRAINT,
         "loss": [choice("hinge", "squared_hinge")],
         **usual("tol", "max_iter", "max_time", "class_weight"),
         **usual("probability", "memory_mb", "random_state"),

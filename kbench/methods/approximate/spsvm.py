@@ -16,7 +16,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit_text
 from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
-from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.penalty import C_CONSTRAINT
 from kbench.methods.base.weights import require_weight_range
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -104,7 +104,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
 
     _parameter_constraints: ClassVar[dict] = {
         "n_candidates": [integer(1)],
-        "C": PENALTY,
+        "C": C_CONSTRAINT,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         **usual("n_components", "class_weight", "probability", "max_time", "dtype", "random_state"),
     }

@@ -37,13 +37,13 @@ _VANISHING_C = 2.0**-40
 
 @dataclass
 class FinalFit:
-    """Data, limits and callbacks of the last fit."""
+    """The last fit: its training set, its limits and its callbacks."""
 
     # Takes a number of rows and the seconds that are left; returns an unfitted estimator for as
     # many rows, and why it was chosen.
-    unfitted: Callable[[int, float | None], tuple[Any, str]]
+    make_model: Callable[[int, float | None], tuple[Any, str]]
     # Takes parameters (limits, C) in place of the chosen ones; returns an unfitted exact estimator.
-    exact: Callable[..., Any]
+    make_exact_model: Callable[..., Any]
     # Takes a fitted estimator and indices of rows; returns the losses of its predictions there.
     losses: Callable[[Any, np.ndarray], np.ndarray]
     # all rows (n, d), their targets (n,) and their weights (n,)
@@ -59,7 +59,7 @@ class FinalFit:
     def run(self) -> tuple[Any, str]:
         """The fitted estimator that is kept, and why; a ConvergenceWarning if it was stopped."""
         n, order = len(self.y), self.task.order(self.rng)
-        model, reason = self.unfitted(n, self.deadline.seconds_left())
+        model, reason = self.make_model(n, self.deadline.seconds_left())
         rows, held_out = np.arange(n), order[:0]
         fallbacks: dict[str, Any] = {}
         if self._may_stop(model):
@@ -67,15 +67,15 @@ class FinalFit:
             if self.deadline.seconds_left() is not None:
                 # Afterwards there may be no time left.
                 fallbacks = self._fallbacks(training, held_out)
-            model, reason = self.unfitted(len(training), self.deadline.seconds_left())
+            model, reason = self.make_model(len(training), self.deadline.seconds_left())
             rows = np.sort(training)
             # Only an exact model leaves out rows for lack of time; one of clusters takes all.
-            if isinstance(model, type(self.exact())) and (m := self._affordable(training)) < len(
-                training
-            ):
-                rows = np.sort(training[:m])
-                model, reason = self.unfitted(m, self.deadline.seconds_left())
-                reason += f"; {m} of {n} rows, as many as the time allows"
+            if isinstance(model, type(self.make_exact_model())) and (
+                n_rows := self._n_affordable(training)
+            ) < len(training):
+                rows = np.sort(training[:n_rows])
+                model, reason = self.make_model(n_rows, self.deadline.seconds_left())
+                reason += f"; {n_rows} of {n} rows, as many as the time allows"
         model = self._fit(model, rows)
         if model.converged_:
             return model, reason
@@ -83,21 +83,21 @@ class FinalFit:
             # No stop was expected, so that the final fit has seen these rows: they favour it.
             held_out = self.result.validation
         if len(held_out):
-            stopped = lowest = self.losses(model, held_out).mean()
+            stopped_error = lowest_error = self.losses(model, held_out).mean()
             # Models of fewer rows had the search's error: a model that is as good needs no rival.
-            if not fallbacks and not stopped <= min(self.result.error, self.task.worst):
+            if not fallbacks and not stopped_error <= min(self.result.error, self.task.worst):
                 needed = self.task.representatives(order)
                 training = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
                 fallbacks = self._fallbacks(training, held_out)
-            for name, each in fallbacks.items():
-                error = self.losses(each, held_out).mean()
+            for name, fallback in fallbacks.items():
+                error = self.losses(fallback, held_out).mean()
                 # If the lowest error is NaN, any other model takes its place.
-                if not lowest <= error:
-                    lowest, model = error, each
+                if not lowest_error <= error:
+                    lowest_error, model = error, fallback
                     reason = (
-                        f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
-                        f"{len(held_out)} rows; the final fit to {len(rows)} rows was stopped and "
-                        f"has {stopped:.3g}"
+                        f"{name}, of {fallback.shape_fit_[0]} rows, with an error of {error:.3g} "
+                        f"on {len(held_out)} rows; the final fit to {len(rows)} rows was stopped "
+                        f"and has {stopped_error:.3g}"
                     )
         if not model.converged_:
             warn(
@@ -115,29 +115,29 @@ class FinalFit:
         return order[: len(order) - n_held_out], order[len(order) - n_held_out :]
 
     @property
-    def _expected(self) -> float:
+    def _expected_seconds(self) -> float:
         """Seconds of a fit to all rows; infinite if the search had no time for a model."""
         rate = self.result.seconds_per_square
         return rate * len(self.y) ** 2 if np.isfinite(self.result.error) else np.inf
 
     def _may_stop(self, model: Any) -> bool:
         """Whether the limits of an unfitted estimator may end its fit before it is solved."""
-        left, limit = self.deadline.seconds_left(), getattr(model, "max_iter", -1)
+        left, max_iter = self.deadline.seconds_left(), getattr(model, "max_iter", -1)
         factor = 1 if self.result.solved else constants.UNSOLVED_STEPS
-        too_many_steps = 0 <= limit < factor * self.task.steps * len(self.y)
+        too_many_steps = 0 <= max_iter < factor * self.task.steps * len(self.y)
         return too_many_steps or (
-            left is not None and constants.TIME_MARGIN * self._expected > left
+            left is not None and constants.TIME_MARGIN * self._expected_seconds > left
         )
 
-    def _affordable(self, training: np.ndarray) -> int:
+    def _n_affordable(self, training: np.ndarray) -> int:
         """Number of these rows that can be fitted in the time left, at least one of each class."""
         left, n = self.deadline.seconds_left(), len(training)
-        if left is None or constants.TIME_MARGIN * self._expected <= left:
+        if left is None or constants.TIME_MARGIN * self._expected_seconds <= left:
             return n
-        m = _FALLBACK_ROWS
-        if np.isfinite(self._expected):
-            m = math.isqrt(int(left / self.result.seconds_per_square))
-        return min(max(m, 2, len(self.task.representatives(training))), n)
+        n_rows = _FALLBACK_ROWS
+        if np.isfinite(self._expected_seconds):
+            n_rows = math.isqrt(int(left / self.result.seconds_per_square))
+        return min(max(n_rows, 2, len(self.task.representatives(training))), n)
 
     def _fallbacks(self, training: np.ndarray, held_out: np.ndarray) -> dict[str, Any]:
         """Fitted models that may replace one that was stopped, keyed by their names in `reason`.
@@ -146,12 +146,14 @@ class FinalFit:
         intercept is left. Half a step for each row takes all coefficients to their bounds.
         """
         rows = np.union1d(training[:_CONSTANT_ROWS], self.task.representatives(training))
-        fallbacks = {"constant of least loss": self._fit(self.exact(C=_VANISHING_C), rows)}
-        if self.deadline.seconds_left() is None or np.isfinite(self._expected):
-            fallbacks["exact model of fewer rows"] = self._of_fewer_rows(held_out, training)
+        fallbacks = {
+            "constant of least loss": self._fit(self.make_exact_model(C=_VANISHING_C), rows)
+        }
+        if self.deadline.seconds_left() is None or np.isfinite(self._expected_seconds):
+            fallbacks["exact model of fewer rows"] = self._model_of_fewer_rows(held_out, training)
         return fallbacks
 
-    def _of_fewer_rows(self, held_out: np.ndarray, training: np.ndarray) -> Any:
+    def _model_of_fewer_rows(self, held_out: np.ndarray, training: np.ndarray) -> Any:
         """The model of the chosen gamma and C for rows that can be solved, in half of the time.
 
         With a deadline these are the rows of the search. Without one they are as many as can take
@@ -166,7 +168,7 @@ class FinalFit:
             rows = np.setdiff1d(self.result.training, held_out)
         rows = np.union1d(rows, needed)
         max_time = None if left is None else 0.5 * left
-        return self._fit(self.exact(max_iter=steps * len(rows), max_time=max_time), rows)
+        return self._fit(self.make_exact_model(max_iter=steps * len(rows), max_time=max_time), rows)
 
     def _fit(self, model: Any, rows: np.ndarray) -> Any:
         weight = None if self.weight is None else self.weight[rows]

@@ -65,7 +65,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     def _searched_rows(
         self, X: Any, y: np.ndarray, sample_weight: Any = None
     ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-        """The rows, each once, with their weights; None where all weigh alike.
+        """The rows, each once, with their weights; None if all weights are equal.
 
         Weights of rows have mean 1, because C, which is chosen, determines their scale. Copies of a
         row are one row with the sum of their weights; otherwise models would be validated on rows
@@ -81,8 +81,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         rows, group = distinct
         self.n_copies_ = len(y) - len(rows)
         weight = np.bincount(group, weight) * (len(rows) / len(y))
-        same = np.all(weight == weight[0])
-        return X[rows], y[rows], None if same and sample_weight is None else weight
+        is_uniform = np.all(weight == weight[0])
+        return X[rows], y[rows], None if is_uniform and sample_weight is None else weight
 
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):
@@ -103,7 +103,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
         `factor` is as in `_task`, `compared_entries` as in `search`.
         """
-        X, rows, first = self._mapped(X, targets, rng, deadline, trace, factor)
+        X, rows, first = self._map_rows(X, targets, rng, deadline, trace, factor)
         task = self._task(targets, factor) if first is None else first.task
         result = search(rows, task, rng, deadline, trace, first, compared_entries)
         return X, result, task, rows
@@ -120,7 +120,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         self.gamma_, self.C_ = result.gamma, result.C
         trace(chosen_gamma=self.gamma_, chosen_C=self.C_)
 
-    def _mapped(
+    def _map_rows(
         self,
         X: Any,
         targets: np.ndarray,
@@ -146,63 +146,63 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             self.metric_ = self._useful_metric(X, targets, rng, deadline)
             if self.metric_ is not None:
                 X = self.metric_.mapped(X)
-        weighed = None
+        weight_metric = None
         # CSR rows become dense when they are weighed, so that fewer columns are allowed.
-        n_columns = constants.SMALL_COLUMNS if is_csr else constants.WEIGHTS_COLUMNS
-        if self.metric == "small" and n > constants.SMALL_ROWS and d <= n_columns:
+        max_columns = constants.SMALL_COLUMNS if is_csr else constants.WEIGHTS_COLUMNS
+        if self.metric == "small" and n > constants.SMALL_ROWS and d <= max_columns:
             # A spawned generator, so that the search draws the same numbers if none are learned.
-            weighed = self._promising_weights(X, targets, rng.spawn(1)[0], deadline)
+            weight_metric = self._promising_weights(X, targets, rng.spawn(1)[0], deadline)
         scaler = None
         if self.scaler is not None and self.metric_ is None:
             scaler = _scaler_of(X)
         rows = PreparedRows(X, self.kernel_, rng)
-        if scaler is None and weighed is None and not compares_kernels:
+        if scaler is None and weight_metric is None and not compares_kernels:
             return X, rows, None
         order = self._task(targets, factor).order(rng)
 
-        def measured(rows: PreparedRows, parts: int) -> FirstRung:
-            task, limit = self._task(targets, factor), deadline.fraction(parts)
-            return FirstRung(rows, task, order, limit, trace)
+        def measure_first_rung(rows: PreparedRows, divisor: int) -> FirstRung:
+            task, rung_deadline = self._task(targets, factor), deadline.fraction(divisor)
+            return FirstRung(rows, task, order, rung_deadline, trace)
 
         # Time is divided equally between these first rungs and the rest of the search.
-        compared_later, given = compares_kernels or weighed is not None, X
-        first = measured(rows, 2 + (scaler is not None) + compared_later)
+        has_later_rung, rows_before_scaling = compares_kernels or weight_metric is not None, X
+        first = measure_first_rung(rows, 2 + (scaler is not None) + has_later_rung)
         if scaler is not None:
             standardised = standardised_rows(scaler, X)
             other_rows = PreparedRows(standardised, self.kernel_, rng)
-            other = measured(other_rows, 2 + compared_later)
-            if other.is_lower_than(first, constants.SCALER_GAIN):
-                self.scaler_, X, rows, first = scaler, standardised, other_rows, other
+            other_first = measure_first_rung(other_rows, 2 + has_later_rung)
+            if other_first.is_lower_than(first, constants.SCALER_GAIN):
+                self.scaler_, X, rows, first = scaler, standardised, other_rows, other_first
         if compares_kernels:
             other_rows = PreparedRows(X, "laplacian", rng)
-            other = measured(other_rows, 2)
-            if other.is_lower_than(first):
-                self.kernel_, rows, first = "laplacian", other_rows, other
-        if weighed is not None:
-            mapped = weighed.mapped(given)
+            other_first = measure_first_rung(other_rows, 2)
+            if other_first.is_lower_than(first):
+                self.kernel_, rows, first = "laplacian", other_rows, other_first
+        if weight_metric is not None:
+            mapped = weight_metric.mapped(rows_before_scaling)
             other_rows = PreparedRows(mapped, self.kernel_, rng)
-            other = measured(other_rows, 2)
-            if other.is_lower_than(first, constants.WEIGHTS_GAIN):
-                self.metric_, self.scaler_ = weighed, None
-                X, rows, first = mapped, other_rows, other
+            other_first = measure_first_rung(other_rows, 2)
+            if other_first.is_lower_than(first, constants.WEIGHTS_GAIN):
+                self.metric_, self.scaler_ = weight_metric, None
+                X, rows, first = mapped, other_rows, other_first
         return X, rows, first
 
     def _promising_weights(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
     ) -> LearnedMetric | None:
-        """Weights of the columns, learned from a sample, or None if a trial on fewer gains little.
+        """Weights of the columns, learned on a sample; None if a trial on fewer rows gains little.
 
         Classes are learned as targets -1 and +1, whose squared errors vary less than error rates.
         """
-        if _too_late(deadline):
+        if _is_too_late(deadline):
             return None
         sample = self._task(targets).order(rng)[: constants.SMALL_ROWS]
         X, y = X[sample], targets[sample]
         if self._kind == "classification":
             classes, index = np.unique(y, return_inverse=True)
             y = class_labels.signs(index, len(classes))
-        first = slice(2 * constants.WEIGHTS_ROWS)
-        if np.all(y[first] == y[0]):
+        trial_rows = slice(2 * constants.WEIGHTS_ROWS)
+        if np.all(y[trial_rows] == y[0]):
             return None
         metric = LearnedMetric(
             "diagonal",
@@ -216,7 +216,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             for n_rounds in (0, 1)
         )
         before, after = (
-            min(each["error"] for each in trial.fit(X[first], y[first]).scores_) for trial in trials
+            min(each["error"] for each in trial.fit(X[trial_rows], y[trial_rows]).scores_)
+            for trial in trials
         )
         is_promising = after < (1.0 - constants.WEIGHTS_TRIAL) * before
         return metric.fit(X, y) if is_promising else None
@@ -227,9 +228,9 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         """A metric learned from all rows, if one learned from two thirds of a sample lowers the
         error of a self-tuning model on the other third; else None."""
         sample = self._task(targets).order(rng)[: constants.METRIC_ROWS]
-        held_out, learned = np.split(np.arange(len(sample)), [len(sample) // constants.FOLDS[1]])
+        held_out, training = np.split(np.arange(len(sample)), [len(sample) // constants.FOLDS[1]])
         y = targets[sample]
-        if _too_late(deadline) or len(np.unique(y[learned])) < 2 or len(held_out) < 2:
+        if _is_too_late(deadline) or len(np.unique(y[training])) < 2 or len(held_out) < 2:
             return None
         options: dict[str, Any] = {
             "task": self._kind,
@@ -237,18 +238,18 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             "scaling": "auto",
             "random_state": int(rng.integers(2**31)),
         }
-        metric = LearnedMetric(**options).fit(X[sample[learned]], y[learned])
+        metric = LearnedMetric(**options).fit(X[sample[training]], y[training])
         task, losses = self._task(targets), []
         as_given, mapped = X[sample], metric.mapped(X[sample])
         for Z, scaler in ((as_given, self.scaler), (mapped, None)):
-            model = self._without_metric(scaler, deadline.seconds_left())
-            predicted = model.fit(Z[learned], y[learned]).predict(Z[held_out])
+            model = self._model_without_metric(scaler, deadline.seconds_left())
+            predicted = model.fit(Z[training], y[training]).predict(Z[held_out])
             losses.append(task.losses_of(predicted, sample[held_out]))
-        if _too_late(deadline) or not improves(*losses):
+        if _is_too_late(deadline) or not improves(*losses):
             return None
         return LearnedMetric(**options).fit(X, targets)
 
-    def _without_metric(self, scaler: str | None, seconds: float | None) -> Any:
+    def _model_without_metric(self, scaler: str | None, seconds: float | None) -> Any:
         """An unfitted model of this kind that chooses its parameters on rows as they are."""
         options = {
             "metric": None,
@@ -284,14 +285,14 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     def model_bytes_(self) -> int:
         """Bytes that prediction keeps."""
         check_is_fitted(self, "best_estimator_")
-        metric = 0 if self.metric_ is None else self.metric_.nbytes_
-        return int(self.best_estimator_.model_bytes_) + metric
+        metric_bytes = 0 if self.metric_ is None else self.metric_.nbytes_
+        return int(self.best_estimator_.model_bytes_) + metric_bytes
 
 
-def _too_late(deadline: Deadline) -> bool:
+def _is_too_late(deadline: Deadline) -> bool:
     """Whether too little time is left to learn a metric."""
-    left = deadline.seconds_left()
-    return left is not None and left < constants.METRIC_SECONDS
+    seconds_left = deadline.seconds_left()
+    return seconds_left is not None and seconds_left < constants.METRIC_SECONDS
 
 
 def improves(before: np.ndarray, after: np.ndarray) -> bool:
@@ -312,38 +313,40 @@ def _scaler_of(X: Any) -> StandardScaler | None:
     """A scaler of dense or CSR rows, if some columns hold measurements and their sizes differ.
 
     The size of a measurement is its deviation. Columns of two values, and columns that are mostly
-    zero, as words are, keep their rarity, which is no unit of measurement: standardised, the rarest
-    keywords of a text count most. Their size is the distance of the two values, or the root mean
-    square of the entries that are not zero.
+    zero, as those of words are, hold no measurements: divided by their deviations, the rarest
+    keywords of a text would count most. Their size is the distance of the two values, or the root
+    mean square of the entries that are not zero.
     """
     n, is_csr = X.shape[0], sp.issparse(X)
-    low, high = (_of_columns(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
+    low, high = (_dense_vector(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
     if is_csr:
-        inner = (X.data > low[X.indices]) & (X.data < high[X.indices]) & (X.data != 0.0)
-        n_inner = np.bincount(X.indices[inner], minlength=X.shape[1])
-        n_entries, squares = X.count_nonzero(axis=0), _of_columns(X.multiply(X).sum(axis=0))
+        is_inner = (X.data > low[X.indices]) & (X.data < high[X.indices]) & (X.data != 0.0)
+        n_inner = np.bincount(X.indices[is_inner], minlength=X.shape[1])
+        n_entries, squares = X.count_nonzero(axis=0), _dense_vector(X.multiply(X).sum(axis=0))
         n_inner += (n_entries < n) & (low < 0.0) & (high > 0.0)
     else:
         n_inner = np.count_nonzero((low < X) & (high > X), axis=0)
         n_entries, squares = np.count_nonzero(X, axis=0), np.einsum("ij,ij->j", X, X)
-    mostly_zero = 2 * n_entries <= n
-    if not np.any((n_inner > 0) & ~mostly_zero):
+    is_mostly_zero = 2 * n_entries <= n
+    if not np.any((n_inner > 0) & ~is_mostly_zero):
         return None
     # Without means, CSR rows stay sparse; distances are the same.
     scaler = StandardScaler(with_mean=not is_csr).fit(X)
-    rare = np.sqrt(squares / np.maximum(n_entries, 1))
-    sizes = np.where(mostly_zero, rare, np.where(n_inner > 0, scaler.scale_, high - low))
+    root_mean_square = np.sqrt(squares / np.maximum(n_entries, 1))
+    sizes = np.where(
+        is_mostly_zero, root_mean_square, np.where(n_inner > 0, scaler.scale_, high - low)
+    )
     scaler.scale_ = np.where(sizes > 0.0, sizes, 1.0)
-    return scaler if _differ(sizes[sizes > 0.0]) else None
+    return scaler if _have_different_scales(sizes[sizes > 0.0]) else None
 
 
-def _of_columns(values: Any) -> np.ndarray:
+def _dense_vector(values: Any) -> np.ndarray:
     """Dense numbers (d,) of a reduction of dense or CSR rows."""
     dense: np.ndarray = np.asarray(values.toarray() if sp.issparse(values) else values).ravel()
     return dense
 
 
-def _differ(sizes: np.ndarray) -> bool:
+def _have_different_scales(sizes: np.ndarray) -> bool:
     return len(sizes) > 1 and bool(sizes.max() > constants.SCALES * sizes.min())
 
 
@@ -351,8 +354,8 @@ def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
     """Normal interval of a mean squared error at 95 %; (2,). An error of nan gives [0, inf]."""
     if np.isnan(error):
         return np.array([0.0, np.inf])
-    half = ndtri(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
-    return np.array([max(error - half, 0.0), error + half])
+    half_width = ndtri(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
+    return np.array([max(error - half_width, 0.0), error + half_width])
 
 
 def wilson_interval(rate: float, n: int) -> np.ndarray:
@@ -361,6 +364,6 @@ def wilson_interval(rate: float, n: int) -> np.ndarray:
         return np.array([0.0, 1.0])
     z = ndtri(0.5 + 0.5 * _CONFIDENCE)
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    low = centre - half if rate > 0.0 else 0.0
-    return np.array([low, min(centre + half, 1.0)])
+    half_width = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    low = centre - half_width if rate > 0.0 else 0.0
+    return np.array([low, min(centre + half_width, 1.0)])

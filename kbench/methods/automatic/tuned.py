@@ -188,8 +188,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
         with trace.phase("fit"):
             final = FinalFit(
-                unfitted=partial(self._unfitted_model, result, rng),
-                exact=partial(self._exact_model, result),
+                make_model=partial(self._unfitted_model, result, rng),
+                make_exact_model=partial(self._exact_model, result),
                 losses=lambda model, rows: task.losses_of(
                     class_labels.index_of(self.classes_, model.predict(Z[rows])), rows
                 ),
@@ -397,8 +397,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
                 "tol": constants.TOL * deviation / task.scale_of_c or 1e-3,
             }
             final = FinalFit(
-                unfitted=partial(_unfitted_regression, options, result.support_fraction),
-                exact=lambda **limits: KernelSVR(**(options | limits)),
+                make_model=partial(_unfitted_regression, options, result.support_fraction),
+                make_exact_model=lambda **limits: KernelSVR(**(options | limits)),
                 losses=lambda model, rows: task.losses_of(
                     task.mean + task.scale_of_c * model.predict(Z[rows]), rows
                 ),

@@ -34,20 +34,20 @@ from kbench.validated import POSITIVE, fit_context, integer, usual, validate_dat
 
 # Every number below is set by hand. Settings of a bracket, and the minimal number of rows on which
 # they are compared.
-_SETTINGS, _MIN_ROWS = 9, 1000
+_N_SETTINGS, _MIN_BRACKET_ROWS = 9, 1000
 # Fits to all rows that a search with one bracket takes: the defaults, three for the bracket, and
 # two at the end. The trees of each are limited so that they fit into the budget, to 50 at least.
 # Set by hand.
-_FITS, _FIRST_TREES = 6, 50
+_N_FITS, _MIN_TREES = 6, 50
 # Held-out fraction of the rows, and the maximal number of them: 10,000 estimate an error rate of
 # 10 % to 0.3 points. Set by hand.
-_HELD_OUT, _MAX_HELD_OUT = 0.2, 10_000
-# A fit stops adding trees by itself if at least `_RAREST` rows of the rarest class are expected in
-# the smallest sample: it validates on a tenth of its rows, with two of each class. With fewer, the
-# number of trees is drawn from `_TREES`; the defaults have scikit-learn's 100. Set by hand.
-_RAREST, _TREES, _DEFAULT_TREES = 20, (25, 50, 100, 200, 400, 800), 100
-# The space that settings are drawn from.
-_SPACE = {
+_HELD_OUT_FRACTION, _MAX_HELD_OUT_ROWS = 0.2, 10_000
+# A fit stops adding trees by itself if at least `_MIN_RAREST_ROWS` rows of the rarest class are
+# expected in the smallest sample: it validates on a tenth of its rows, with two of each class. With
+# fewer, the number of trees is drawn from `_TREE_COUNTS`; the defaults have scikit-learn's 100.
+_MIN_RAREST_ROWS, _TREE_COUNTS, _DEFAULT_TREES = 20, (25, 50, 100, 200, 400, 800), 100
+# The space that settings are drawn from, around scikit-learn's defaults.
+_SEARCH_SPACE = {
     "learning_rate": loguniform(0.02, 0.3),
     "max_leaf_nodes": [8, 16, 32, 64, 128, 256],
     "min_samples_leaf": [2, 5, 10, 20, 50, 100],
@@ -117,19 +117,23 @@ class TunedBoosting(BaseEstimator):
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31))
         deadline = Deadline(self.time_budget, trace)
-        held_out = min(max(1, round(_HELD_OUT * len(X))), _MAX_HELD_OUT)
+        n_held_out = min(max(1, round(_HELD_OUT_FRACTION * len(X))), _MAX_HELD_OUT_ROWS)
         options = {
-            "cv": ShuffleSplit(1, test_size=held_out, random_state=seed),
+            "cv": ShuffleSplit(1, test_size=n_held_out, random_state=seed),
             "scoring": scoring,
             "error_score": "raise",
         }
-        smallest = min(max(len(X) // _SETTINGS, _MIN_ROWS), len(X))
-        # Expected rows of the rarest class among the `smallest` rows.
-        rarest = np.bincount(y).min() * smallest / len(X) if is_classifier(self) else np.inf
-        stops_itself = bool(rarest >= _RAREST)
+        n_smallest = min(max(len(X) // _N_SETTINGS, _MIN_BRACKET_ROWS), len(X))
+        # Expected rows of the rarest class in the smallest sample.
+        n_rarest = np.bincount(y).min() * n_smallest / len(X) if is_classifier(self) else np.inf
+        stops_itself = bool(n_rarest >= _MIN_RAREST_ROWS)
         model.set_params(random_state=seed, early_stopping=stops_itself)
         default_trees = self.max_iter if stops_itself else min(_DEFAULT_TREES, self.max_iter)
-        trees_drawn = {} if stops_itself else {"max_iter": [min(k, self.max_iter) for k in _TREES]}
+        tree_space = (
+            {}
+            if stops_itself
+            else {"max_iter": [min(count, self.max_iter) for count in _TREE_COUNTS]}
+        )
 
         def seconds_after(seconds: float) -> float:
             """Seconds of the budget that are left after further work; inf without a budget."""
@@ -137,13 +141,13 @@ class TunedBoosting(BaseEstimator):
             return np.inf if left is None else left - seconds
 
         with trace.phase("search"):
-            model.set_params(max_iter=min(_FIRST_TREES, self.max_iter))
-            begin = time.perf_counter()
+            model.set_params(max_iter=min(_MIN_TREES, self.max_iter))
+            started = time.perf_counter()
             first = cross_validate(model, X, y, **options)
-            # Trees of each of `_FITS` fits, if a tree takes as long as one of the first trees did.
-            trees = _FIRST_TREES * seconds_after(0.0) / (time.perf_counter() - begin) / _FITS
-            if trees > _FIRST_TREES:
-                model.set_params(max_iter=int(min(trees, default_trees)))
+            # Trees of each of `_N_FITS` fits, if a tree takes as long as one of the first did.
+            n_trees = _MIN_TREES * seconds_after(0.0) / (time.perf_counter() - started) / _N_FITS
+            if n_trees > _MIN_TREES:
+                model.set_params(max_iter=int(min(n_trees, default_trees)))
                 first = cross_validate(model, X, y, **options)
             fit_seconds = float(first["fit_time"][0])
             attempts: list[tuple[float, dict[str, Any]]] = [(-float(first["test_score"][0]), {})]
@@ -154,33 +158,33 @@ class TunedBoosting(BaseEstimator):
             for _ in range(self.n_brackets):
                 if seconds_after(bracket_seconds + 2.0 * fit_seconds) < 0.0:
                     break
-                begin = time.perf_counter()
+                started = time.perf_counter()
                 search = HalvingRandomSearchCV(
                     model,
-                    _SPACE | trees_drawn,
-                    n_candidates=_SETTINGS,
-                    min_resources=smallest,
+                    _SEARCH_SPACE | tree_space,
+                    n_candidates=_N_SETTINGS,
+                    min_resources=n_smallest,
                     refit=False,
                     random_state=int(rng.randint(2**31)),
                     **options,
                 ).fit(X, y)
-                bracket_seconds = time.perf_counter() - begin
+                bracket_seconds = time.perf_counter() - started
                 fit_time = search.cv_results_["mean_fit_time"][search.best_index_]
                 fit_seconds = max(fit_seconds, float(fit_time))
                 attempts.append((-float(search.best_score_), search.best_params_))
                 trace(validation_error=attempts[-1][0])
-            self.cv_error_, best = min(attempts, key=lambda attempt: attempt[0])
-            self.n_candidates_ = 1 + _SETTINGS * (len(attempts) - 1)
+            self.cv_error_, best_params = min(attempts, key=lambda attempt: attempt[0])
+            self.n_candidates_ = 1 + _N_SETTINGS * (len(attempts) - 1)
         with trace.phase("fit"):
-            model.set_params(**best)
+            model.set_params(**best_params)
             if stops_itself:  # a tenth of the rows decides the number of trees for all rows
                 model.set_params(early_stopping=False, max_iter=clone(model).fit(X, y).n_iter_)
-            self.best_params_ = {**best, "max_iter": model.max_iter}
+            self.best_params_ = {**best_params, "max_iter": model.max_iter}
             self.best_estimator_ = model.fit(X, y)
             self.n_iter_ = self.best_estimator_.n_iter_
         self.timings_ = dict(trace.timings)
 
-    def _rows(self, X: Any) -> np.ndarray:
+    def _checked_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "best_estimator_")
         return validate_data(self, X, reset=False, accept_sparse=False)
 
@@ -212,12 +216,12 @@ class TunedBoostingClassifier(ClassifierMixin, TunedBoosting):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities of rows X : (u, d); (u, q)."""
-        rows = self._rows(X)
+        rows = self._checked_rows(X)
         return self.best_estimator_.predict_proba(rows)
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels of rows X : (u, d); (u,)."""
-        rows = self._rows(X)
+        rows = self._checked_rows(X)
         return self.classes_[self.best_estimator_.predict(rows)]
 
 
@@ -235,5 +239,5 @@ class TunedBoostingRegressor(RegressorMixin, TunedBoosting):
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""
-        rows = self._rows(X)
+        rows = self._checked_rows(X)
         return self.best_estimator_.predict(rows)

@@ -96,7 +96,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         rng = self._generator()
         with trace.phase("search"):
             search_deadline = self._search_deadline(trace)
-            X, rows, _ = self._mapped(X, y, rng, search_deadline, trace)
+            X, rows, _ = self._map_rows(X, y, rng, search_deadline, trace)
             result = RidgeSearch(rows, y, rng, search_deadline, trace)
             self.gamma_, self.alpha_ = result.gamma, result.alpha
             trace(chosen_gamma=self.gamma_, chosen_alpha=self.alpha_)

@@ -14,7 +14,7 @@ from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.one_vs_rest import OneVsRest, WeightedOneVsRest
-from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.penalty import C_CONSTRAINT
 from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.widths import scaled_rows
 from kbench.prediction.flops import CountedPrediction
@@ -83,13 +83,13 @@ class BoxSVC(CountedPrediction, OneVsRest):
         results: Sequence[BoxDualResult],
         intercept: Sequence[float] | float = 0.0,
     ) -> Self:
-        """Set the attributes by `_describe`, and warn if a limit was met."""
-        self._describe(problem, alpha, results, intercept)
+        """Set the attributes of the solution, and warn if a limit was met."""
+        self._set_solution_attributes(problem, alpha, results, intercept)
         reasons = {result.stop_reason for result in results if not result.converged}
         warn_of_limits(reasons, self, self._tolerance)
         return self
 
-    def _describe(
+    def _set_solution_attributes(
         self,
         problem: KernelProblems,
         alpha: np.ndarray,
@@ -127,7 +127,7 @@ class BoxClassifier(BoxSVC, WeightedOneVsRest):
 
     _parameter_constraints: ClassVar[dict] = {
         **BoxSVC._parameter_constraints,
-        "C": PENALTY,
+        "C": C_CONSTRAINT,
         **usual("cache_mb", "class_weight", "probability", "random_state"),
     }
 

@@ -29,7 +29,7 @@ class DualFit(NamedTuple):
     n_iter: int  # steps of all solves
     # Makes the decision function, X : (u, d) -> (u, m) with `nbytes`, from alpha : (n, m). None
     # stands for the kernel expansion.
-    machine: Callable[[np.ndarray], Any] | None = None
+    make_machine: Callable[[np.ndarray], Any] | None = None
     intercept: Sequence[float] | float = 0.0  # (m,), or one number for all problems
 
 
@@ -58,7 +58,7 @@ class DualSVC(KernelParameters, BoxClassifier):
         Parameters
         ----------
         X : (n, d) array or CSR; with kernel="precomputed" (n, n)
-            Or `ChunkedRows`, which contain their labels, if the class accepts them.
+            X may also be `ChunkedRows`, which contain their labels, if the class accepts them.
         y : (n,) labels
         sample_weight : (n,), optional
             Multiplies C row by row. The weights do not influence how the rows are divided, except
@@ -90,8 +90,10 @@ class DualSVC(KernelParameters, BoxClassifier):
             results = [result for part in solution.parts for result in part.results]
             self._finish(problem, alpha, results, solution.intercept)
             self.n_iter_ = solution.n_iter
-            build = self._expansion(problem) if solution.machine is None else solution.machine
-            self._machine = build(alpha)
+            make_machine = (
+                self._expansion(problem) if solution.make_machine is None else solution.make_machine
+            )
+            self._machine = make_machine(alpha)
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)

@@ -54,7 +54,7 @@ def require_finite(estimator: Any, X: Any = None, **numbers: Any) -> None:
             )
 
 
-def keep_the_better(
+def replace_if_worse_than_constant(
     estimator: Any, X: Any, y: Any, sample_weight: Any, deadline: Deadline | None
 ) -> None:
     """Replace a classifier's model by the most frequent class, with a ConvergenceWarning, if the
@@ -70,10 +70,10 @@ def keep_the_better(
     sample_weight : (n,) or None. Rows count by these and by the class weights.
     deadline : Deadline of the fit
     """
-    stopped = deadline is not None and deadline.passed
+    is_stopped = deadline is not None and deadline.passed
     is_solved = getattr(estimator, "converged_", False) and estimator.solves_all_rows
     is_loose = (getattr(estimator, "tol", None) or 0.0) > _TIGHT_TOL
-    if is_solved and not (stopped or is_loose):
+    if is_solved and not (is_stopped or is_loose):
         return
     classes = estimator.classes_
     labels = np.asarray(y).ravel()
@@ -87,18 +87,20 @@ def keep_the_better(
         is_correct = class_labels.index_of(classes, estimator.predict(sample)) == index
     if matmul(weight, is_correct) >= counts.max():
         return
-    winner = np.array([counts.argmax()])
+    most_frequent = np.array([counts.argmax()])
     if hasattr(estimator, "_set_constant"):
-        estimator._set_constant(winner)
+        estimator._set_constant(most_frequent)
     else:
-        values = class_labels.signs(winner, len(classes))[0]
+        values = class_labels.signs(most_frequent, len(classes))[0]
         intercept = getattr(estimator, "intercept_", 0.0)
         estimator._machine = Constant(values - intercept, X.shape[1])
         estimator.model_bytes_ = estimator._machine.nbytes
     # Without a limit on steps a fit ended by itself or by rounding, so the message names no limit.
     has_limit = hasattr(estimator, "converged_") and getattr(estimator, "max_iter", -1) > 0
-    ending = "stopped by max_time" if stopped else "stopped by max_iter" if has_limit else "ended"
-    if is_solved and not stopped:
+    ending = (
+        "stopped by max_time" if is_stopped else "stopped by max_iter" if has_limit else "ended"
+    )
+    if is_solved and not is_stopped:
         ending = f"ended by tol={estimator.tol:g}"
     warn(
         f"{ending} at a training accuracy of "

@@ -21,8 +21,8 @@ from kbench.row_keys import row_keys
 from kbench.validated import POSITIVE, choice
 from kbench.width_search.leave_one_out import errors_by_ridge
 
-# Constraints of the parameters `alpha` and `C`.
-ALPHA = PENALTY = [POSITIVE, choice("loo")]
+# Constraint of the parameters `alpha` and `C`.
+ALPHA_CONSTRAINT = C_CONSTRAINT = [POSITIVE, choice("loo")]
 # Largest number of rows whose leave-one-out errors choose `alpha`: more rows choose it more
 # reliably, in cubic time. An eigendecomposition of 500 rows takes 0.05 s. Set by hand.
 ALPHA_ROWS = 500

@@ -24,21 +24,21 @@ from sklearn.utils.validation import check_is_fitted
 from kbench import class_labels
 from kbench.errors import warn, without_warnings
 from kbench.intrinsics.products import matmul
-from kbench.methods.base.finished_fit import keep_the_better, require_finite
+from kbench.methods.base.finished_fit import replace_if_worse_than_constant, require_finite
 from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
 from kbench.validated import checked_arrays
 
 TOO_FEW_ROWS = "probability=True needs at least 2 rows of each class"
-_FOLDS = 5  # as in LIBSVM
-# A region has its own sigmoid for a class if at least `_REGION_ROWS` of its rows are in the class
-# and as many are not, and if the log-likelihood rises by more than `_MIN_GAIN` nats, the penalty of
-# Akaike's criterion for two parameters. Higher values let fewer regions differ from the common
+_FOLDS = 5  # parts of the rows that are held out in turn; 5 as in LIBSVM
+# A region has its own sigmoid for a class if at least `_MIN_REGION_ROWS` of its rows are in the
+# class and as many are not, and if the log-likelihood rises by more than `_MIN_GAIN` nats, Akaike's
+# penalty for two parameters. Higher values let fewer regions differ from the common
 # sigmoid, lower values fit noise. Log loss of held-out rows (in brackets with one sigmoid for all
 # regions) on covtype, ijcnn1 and letter: early DC-SVM, 16 clusters of 6,000 rows, .4635 (.4938),
 # .0788 (.0793), .4619 (.4402); DC-Pred++, 16 leaves, .6201 (.6890), .1046 (.1025), 2.41 (3.10);
-# no script records these values. `_REGION_ROWS` is set by hand.
-_REGION_ROWS = 10
+# no script records these values. `_MIN_REGION_ROWS` is set by hand.
+_MIN_REGION_ROWS = 10
 _MIN_GAIN = 2.0
 
 
@@ -92,7 +92,7 @@ class Probabilities:
         **parameters : Parameters in which the further fits differ from this fit
         """
         require_finite(self, X)
-        keep_the_better(self, X, y, sample_weight, deadline)
+        replace_if_worse_than_constant(self, X, y, sample_weight, deadline)
         if not self._wants_probabilities:
             return
         with trace.phase("calibrate"), checked_arrays(self):
@@ -101,14 +101,16 @@ class Probabilities:
             rows = np.arange(len(index)) if weight is None else np.flatnonzero(weight > 0.0)
             values = self._held_out_values(X, index, weight, rows, deadline, parameters)
             weight = None if weight is None else weight[rows]
-            k = len(self.classes_)
+            n_classes = len(self.classes_)
             if self._takes_pairs:
-                self._sigmoids = fitted_pair_sigmoids(values[rows], index[rows], k, weight)
+                self._sigmoids = fitted_pair_sigmoids(values[rows], index[rows], n_classes, weight)
             else:
                 regions = self._regions(X)
                 if regions is not None:
                     regions = regions[rows]
-                self._sigmoids = fitted_sigmoids(values[rows], index[rows], k, weight, regions)
+                self._sigmoids = fitted_sigmoids(
+                    values[rows], index[rows], n_classes, weight, regions
+                )
         self.timings_ = dict(trace.timings)
 
     def _held_out_values(
@@ -234,7 +236,7 @@ def fitted_sigmoids(
 
     def fit_sigmoid(rows: Any, q: int) -> np.ndarray:
         a, b = _sigmoid_calibration(values[rows, q], positive[rows, q], weight[rows])
-        return np.array([a, b]) if a <= 0.0 else _constant(positive[rows, q], weight[rows])
+        return np.array([a, b]) if a <= 0.0 else _constant_sigmoid(positive[rows, q], weight[rows])
 
     def log_likelihood(sigmoid: np.ndarray, rows: np.ndarray, q: int) -> float:
         z = (sigmoid[0] * values[rows, q] + sigmoid[1]) * (2.0 * positive[rows, q] - 1.0)
@@ -252,15 +254,17 @@ def fitted_sigmoids(
     sigmoids = np.tile(common, (int(regions.max()) + 1, 1, 1))
     for region, rows in group_rows(regions):
         counts = positive[rows].sum(axis=0)
-        for q in np.flatnonzero(np.minimum(counts, len(rows) - counts) >= _REGION_ROWS).tolist():
-            local = fit_sigmoid(rows, q)
-            gain = log_likelihood(local, rows, q) - log_likelihood(common[q], rows, q)
+        for q in np.flatnonzero(
+            np.minimum(counts, len(rows) - counts) >= _MIN_REGION_ROWS
+        ).tolist():
+            region_sigmoid = fit_sigmoid(rows, q)
+            gain = log_likelihood(region_sigmoid, rows, q) - log_likelihood(common[q], rows, q)
             if gain > _MIN_GAIN:
-                sigmoids[region, q] = local
+                sigmoids[region, q] = region_sigmoid
     return sigmoids
 
 
-def _constant(positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _constant_sigmoid(positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The constant sigmoid: a = 0 and the b of highest likelihood for Platt's smoothed targets.
 
     positive, weight : (n,). Returns (2,).

@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator
 from kbench.chunked import FLOATS
 from kbench.validated import validate_data
 
-# Sets of parameters of any estimator that have passed the check, 0.5 KB each. Their number is
-# limited, because a search may try any number of them; set by hand.
-_passed: set[tuple] = set()
-_MAX_PASSED = 1000
+# Sets of parameters of any estimator that have passed the check, 0.5 KB each, and their largest
+# number, which is limited because a search may try any number of them; set by hand.
+_checked_parameters: set[tuple] = set()
+_MAX_CHECKED_PARAMETERS = 1000
 
 
 class QuickChecks(BaseEstimator):
@@ -28,15 +28,15 @@ class QuickChecks(BaseEstimator):
         try:
             parameters = [attributes[name] for name in type(self).__init__.__code__.co_varnames[1:]]
             key = (type(self), *((type(value), value) for value in parameters))
-            if key in _passed:
+            if key in _checked_parameters:
                 return
         except (KeyError, TypeError):
             # A value is not hashable (a dict), or an argument of `__init__` is not an attribute.
             super()._validate_params()
             return
         super()._validate_params()
-        if len(_passed) < _MAX_PASSED:
-            _passed.add(key)
+        if len(_checked_parameters) < _MAX_CHECKED_PARAMETERS:
+            _checked_parameters.add(key)
 
     def _checked_rows_and_targets(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """X : (n, d) array or CSR of floats and y : (n,), checked; sets `n_features_in_`.

@@ -28,7 +28,7 @@ from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.limits import limit_text, refuse_max_time
-from kbench.methods.base.penalty import ALPHA, chosen_alpha
+from kbench.methods.base.penalty import ALPHA_CONSTRAINT, chosen_alpha
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.training_kernel import training_kernel
@@ -68,7 +68,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "alpha": ALPHA,
+        "alpha": ALPHA_CONSTRAINT,
         "fit_intercept": ["boolean", None],
         **usual("probability"),
     }
@@ -204,7 +204,7 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
             targets = RealTargets()
             self._fit_chunks(chunks, targets, Trace() if trace is None else trace)
-            self._one_target = targets.single
+            self._one_target = targets.is_single
             require_finite(self)
             return self
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True)

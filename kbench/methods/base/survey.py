@@ -108,7 +108,7 @@ class RealTargets:
 
     Attributes
     ----------
-    single : bool. Whether the targets of the rows are numbers, not arrays.
+    is_single : bool. Whether the targets of the rows are numbers, not arrays.
     mean, deviation : (m,) float64. Mean and standard deviation of the targets of all rows.
     """
 
@@ -141,7 +141,7 @@ class RealTargets:
 
     def finish(self) -> None:
         mean, square = self._sums / self._n
-        self.single, self.n_outputs = self._shape == (), len(mean)
+        self.is_single, self.n_outputs = self._shape == (), len(mean)
         self.mean = mean + self._shift
         self.deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
 

@@ -18,9 +18,9 @@ from kbench.prediction import group_rows
 from kbench.trace import Trace
 from kbench.validated import choice, integer
 
-# Rows per block of the kernel matrix while its absolute values are summed: 8 bytes of memory for
-# each of these rows and each point. Set by hand.
-_BATCH = 1024
+# Rows per block of the kernel matrix while its absolute values are summed: more rows take fewer
+# calls, and 8 bytes of memory for each row and point. Set by hand.
+_BATCH_ROWS = 1024
 
 
 @dataclass(eq=False, repr=False)
@@ -63,7 +63,7 @@ class DivisionBound(TwoClassDiagnostic):
     Notes
     -----
     O(n^2 d) time for the kernel matrix, of which a block of rows is in memory, and the cost of the
-    exact model. Two classes only. `fit` reports n_clusters, bound and loss to the trace for each
+    exact model. y has two classes. `fit` reports n_clusters, bound and loss to the trace for each
     number of clusters.
 
     Examples
@@ -93,9 +93,9 @@ class DivisionBound(TwoClassDiagnostic):
     def _measure(self, problem: KernelProblems, y: Any, trace: Trace) -> None:
         parameters = self._model_parameters()
         with trace.phase("exact"):
-            exact = exact_svc(**parameters).fit(problem.X, y)
-        self._copy_fitted_attributes(exact)
-        total = _absolute_sum(problem, np.arange(len(problem.Y)))
+            exact_model = exact_svc(**parameters).fit(problem.X, y)
+        self._copy_fitted_attributes(exact_model)
+        sum_of_all = _absolute_sum(problem, np.arange(len(problem.Y)))
         bounds, losses = [], []
         for k in np.atleast_1d(self.n_clusters).tolist():
             dc_svc = DCSVC(
@@ -109,11 +109,13 @@ class DivisionBound(TwoClassDiagnostic):
             )
             with trace.phase("divide"):
                 dc_svc.fit(problem.X, y)
-            diagonal = sum(_absolute_sum(problem, rows) for _, rows in group_rows(dc_svc.labels_))
-            bounds.append(0.5 * self.C**2 * (total - diagonal))
+            sum_within_clusters = sum(
+                _absolute_sum(problem, rows) for _, rows in group_rows(dc_svc.labels_)
+            )
+            bounds.append(0.5 * self.C**2 * (sum_of_all - sum_within_clusters))
             alpha = np.zeros(len(problem.Y))
             alpha[dc_svc.support_] = np.abs(dc_svc.dual_coef_[0])
-            losses.append(true_objective(problem, alpha) - exact.objective_)
+            losses.append(true_objective(problem, alpha) - exact_model.objective_)
             trace(n_clusters=k, bound=bounds[-1], loss=losses[-1])
         self.bounds_, self.losses_ = np.array(bounds), np.array(losses)
 
@@ -122,7 +124,7 @@ def _absolute_sum(problem: KernelProblems, rows: np.ndarray) -> float:
     """Sum of |k| over all pairs of the rows."""
     submatrix = problem.kernel.take(rows)
     total = 0.0
-    for start in range(0, len(rows), _BATCH):
-        block = submatrix.block(np.arange(start, min(start + _BATCH, len(rows))))
+    for start in range(0, len(rows), _BATCH_ROWS):
+        block = submatrix.block(np.arange(start, min(start + _BATCH_ROWS, len(rows))))
         total += float(np.abs(block).sum(dtype=np.float64))
     return total

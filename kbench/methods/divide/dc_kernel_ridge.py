@@ -31,10 +31,10 @@ from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Deadline, Trace
 from kbench.validated import integer, usual
 
-# The default number of subsets is at most `_MAX_PARTS`, unless subsets would then have more than
-# `_MAX_PART_ROWS` rows, whose kernel matrix is 1 GiB of float32. More and smaller subsets take less
-# time and memory, but cost accuracy. Set by hand.
-_MAX_PARTS, _MAX_PART_ROWS = 10, 16_384
+# The default number of subsets is at most `_MAX_SUBSETS`, unless subsets would then have more than
+# `_MAX_SUBSET_ROWS` rows, whose kernel matrix is 1 GiB of float32. More and smaller subsets take
+# less time and memory, but cost accuracy. Set by hand.
+_MAX_SUBSETS, _MAX_SUBSET_ROWS = 10, 16_384
 
 
 @dataclass(eq=False, repr=False)
@@ -106,12 +106,12 @@ class DCRidge(KernelRidgeEstimator):
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         deadline = Deadline(self.max_time, trace)
         n = len(Y)
-        parts = self._parts(n)
-        n_parts = len(parts)
+        subsets = self._subsets(n)
+        n_parts = len(subsets)
         with trace.phase("solve"):
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
             results = Parallel(n_jobs=self.n_jobs)(
-                delayed(_solve_part)(
+                delayed(_solve_subset)(
                     kernel.take(rows),
                     Y[rows],
                     self.alpha_,
@@ -119,10 +119,10 @@ class DCRidge(KernelRidgeEstimator):
                     max_iter=self.max_iter,
                     max_time=deadline.seconds_left(),
                 )
-                for rows in parts
+                for rows in subsets
             )
         self.dual_coef_ = np.empty(Y.shape)
-        for rows, (result, n_entries) in zip(parts, results, strict=True):
+        for rows, (result, n_entries) in zip(subsets, results, strict=True):
             self.dual_coef_[rows] = result.x / n_parts
             kernel.count(n_entries)
         worst = max((result for result, _ in results), key=lambda result: result.residual.max())
@@ -130,13 +130,13 @@ class DCRidge(KernelRidgeEstimator):
         self.n_iter_ = max(result.n_iter for result, _ in results)
         self.converged_ = worst.converged
         self.kernel_entries_ = kernel.n_entries
-        self.kernel_numbers_ = sum(len(rows) ** 2 for rows in parts)
+        self.kernel_numbers_ = sum(len(rows) ** 2 for rows in subsets)
         dtype = prediction_dtype(kernel, self.dual_coef_)
         return KernelExpansion(kernel, np.arange(n), self.dual_coef_, dtype)
 
-    def _parts(self, n: int) -> list[np.ndarray]:
+    def _subsets(self, n: int) -> list[np.ndarray]:
         """The rows of each subset, in random order."""
-        n_parts = number_of_groups(self.n_parts, n, _MAX_PARTS, _MAX_PART_ROWS)
+        n_parts = number_of_groups(self.n_parts, n, _MAX_SUBSETS, _MAX_SUBSET_ROWS)
         if n_parts > n:
             n_parts = max(1, n // CLIPPED_GROUP_ROWS)
             warn(
@@ -158,19 +158,19 @@ class DCRidge(KernelRidgeEstimator):
         }
         kernel = make_kernel(self.kernel, sample, **options)
         self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, sample_targets(survey))
-        parts = self._parts(survey.n)
+        subsets = self._subsets(survey.n)
         trainer = SubsetTrainer(
-            kernel, self.dtype, survey.targets, self.alpha_, self.tol, self.max_iter, len(parts)
+            kernel, self.dtype, survey.targets, self.alpha_, self.tol, self.max_iter, len(subsets)
         )
-        fit = fit_subsets(trainer, rows, survey, parts, trace, self.n_jobs)
-        worst = max(fit.records, key=lambda record: record.residual.max())
+        subset_fit = fit_subsets(trainer, rows, survey, subsets, trace, self.n_jobs)
+        worst = max(subset_fit.records, key=lambda record: record.residual.max())
         warn_unconverged(worst, self)
-        self.n_iter_ = max(record.n_iter for record in fit.records)
+        self.n_iter_ = max(record.n_iter for record in subset_fit.records)
         self.converged_ = worst.converged
-        self.kernel_entries_ = sum(record.kernel_entries for record in fit.records)
-        self.kernel_numbers_ = sum(record.n_rows**2 for record in fit.records)
-        self.notes_ = fit.notes
-        return fit.machine
+        self.kernel_entries_ = sum(record.kernel_entries for record in subset_fit.records)
+        self.kernel_numbers_ = sum(record.n_rows**2 for record in subset_fit.records)
+        self.notes_ = subset_fit.notes
+        return subset_fit.machine
 
 
 class DCKernelRidge(RidgeRegressorMixin, DCRidge):
@@ -182,7 +182,7 @@ class DCKernelRidgeClassifier(RidgeClassifierMixin, DCRidge):
     """Divide-and-conquer kernel ridge classification; parameters as in `DCRidge`."""
 
 
-def _solve_part(
+def _solve_subset(
     kernel: KernelMatrix, Y: np.ndarray, alpha: float, **limits: Any
 ) -> tuple[CGResult, int]:
     """A subset's coefficients, and the number of kernel values computed for them."""

@@ -63,13 +63,13 @@ class EarlyTrainer:
         model = clone(self.model).set_params(random_state=cluster_seed(self.seed, cluster))
         trace = Trace()
         solution = model._train(problem, Deadline(None, trace), trace)
-        assert solution.machine is not None
+        assert solution.make_machine is not None
         (part,) = solution.parts
         alpha = np.zeros_like(problem.Y)
         alpha[part.rows] = part.alpha
         support = part.rows[part.alpha.any(axis=1)]
         return ClusterRecord(
-            machine=solution.machine(alpha).machines[0],
+            machine=solution.make_machine(alpha).machines[0],
             n_support=np.bincount(class_index[support], minlength=q),
             n_iter=solution.n_iter,
             objective=float(sum(result.objective for result in part.results)),

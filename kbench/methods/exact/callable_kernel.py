@@ -91,8 +91,8 @@ class WholeRowsKernel(Kernel):
         step = max(1, _CALL_BYTES // (8 * n))
         for start in range(0, len(A.ids), step):
             rows = slice(start, start + step)
-            left = _safe_indexing(self.X, A.ids[rows])
-            yield rows, kernel_values(self.function, left, self.X)
+            block = _safe_indexing(self.X, A.ids[rows])
+            yield rows, kernel_values(self.function, block, self.X)
 
     def evaluate(self, A: NumberedRows, B: NumberedRows, out: np.ndarray) -> None:
         for rows, values in self._blocks(A):
@@ -190,10 +190,10 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         """The rows or values that solvers take for rows X, and their kernel; sets `_gamma`."""
         X = scaled_rows(self, X)
         if callable(self.kernel):
-            X, fits = self._training_values(X)
-            if fits:
+            X, fits_into_cache = self._training_values(X)
+            if fits_into_cache:
                 require_symmetric(X, "a callable kernel")
-            kernel: Kernel = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
+            kernel: Kernel = Precomputed() if fits_into_cache else WholeRowsKernel(self.kernel, X)
         else:
             kernel = training_kernel(self, X)
         self._gamma = float(getattr(kernel, "gamma", 0.0))

@@ -10,7 +10,7 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.exact_dual import DualSolution
 from kbench.methods.exact.interior import Dual
-from kbench.methods.exact.svc_conventions import BOUND
+from kbench.methods.exact.svc_conventions import SVC_C_CONSTRAINT
 from kbench.methods.exact.to_sklearn import ConvertsToSklearn
 from kbench.solvers.nu_dual.nu_descent import solve_nu_dual
 from kbench.trace import Deadline, Trace
@@ -81,7 +81,7 @@ class KernelNuSVR(ConvertsToSklearn, DualRegression):
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
-        "C": BOUND,
+        "C": SVC_C_CONSTRAINT,
         "nu": [real(0.0, 1.0, closed="right")],
     }
     fit_intercept = True  # fixed, as in `NuSVR`

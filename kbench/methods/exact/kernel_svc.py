@@ -3,9 +3,9 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.penalty import C_CONSTRAINT
 from kbench.methods.exact.linear_chunks import LinearInChunks
-from kbench.methods.exact.svc_conventions import BOUND, warn_of_unbounded
+from kbench.methods.exact.svc_conventions import SVC_C_CONSTRAINT, warn_of_unbounded
 from kbench.validated import choice, usual
 
 
@@ -182,7 +182,7 @@ class KernelSVC(LinearInChunks):
     _sklearn_class: ClassVar[str] = "SVC"
     _parameter_constraints: ClassVar[dict] = {
         **LinearInChunks._parameter_constraints,
-        "C": [*BOUND, *PENALTY],
+        "C": [*SVC_C_CONSTRAINT, *C_CONSTRAINT],
         "multi_class": [choice("ovr", "ovo")],
         "split": ["boolean"],
         **usual("fit_intercept", "warm_start"),

@@ -45,21 +45,23 @@ class SolvesBinaryProblems(ExactSVC):
         m = k * (k - 1) // 2 if self._takes_pairs else 1 if k == 2 else k
         solution = Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))
         last = self._comparable_last_fit(data)
-        small = self._small_problems(data) if self.fit_intercept else []
-        interior = self._interior(data, deadline, trace)
-        by_rank = self._solve_by_rank(data, set(range(m)) - set(small), interior, solution)
-        if small:
+        small_problems = self._small_problems(data) if self.fit_intercept else []
+        interior = self._interior_point(data, deadline, trace)
+        solved_by_rank = self._solve_by_rank(
+            data, set(range(m)) - set(small_problems), interior, solution
+        )
+        if small_problems:
             coef0 = None if last is None else last.scaled(data.C)
             limits = StepLimits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
             try:
-                self._solve_small(data, small, coef0, limits, solution)
+                self._solve_small(data, small_problems, coef0, limits, solution)
             except KernelRangeError:
                 # The small-problem solver has float32 rows; the other solver may have float64.
                 if data.matrix(self.dtype).dtype == np.float32:
                     raise
-                small = []
-        done = by_rank | {p for p in small if solution.reasons[p] != "precision"}
-        unsolved = sorted(set(range(m)) - done)
+                small_problems = []
+        solved = solved_by_rank | {p for p in small_problems if solution.reasons[p] != "precision"}
+        unsolved = sorted(set(range(m)) - solved)
         if not unsolved:
             return solution, None
         matrix = data.matrix(self.dtype)
@@ -92,7 +94,7 @@ class SolvesBinaryProblems(ExactSVC):
         solution.results = results if len(results) == m else None
         return solution, matrix
 
-    def _interior(self, data: TrainingSet, deadline: Deadline, trace: Trace) -> InteriorPoint:
+    def _interior_point(self, data: TrainingSet, deadline: Deadline, trace: Trace) -> InteriorPoint:
         return InteriorPoint(
             data.kernel,
             data.X,
@@ -145,8 +147,8 @@ class SolvesBinaryProblems(ExactSVC):
         # If the largest problem is small enough, all are, which usually saves the other checks.
         if is_small(max(n_points), X, self.cache_size):
             return list(range(len(n_points)))
-        fits = {size: is_small(size, X, self.cache_size) for size in set(n_points)}
-        return [p for p, size in enumerate(n_points) if fits[size]]
+        is_small_size = {size: is_small(size, X, self.cache_size) for size in set(n_points)}
+        return [p for p, size in enumerate(n_points) if is_small_size[size]]
 
     def _solve_small(
         self,
@@ -161,8 +163,8 @@ class SolvesBinaryProblems(ExactSVC):
         coef0 = None if coef0 is None else coef0[:, data.order]
         if self._takes_pairs:
             starts = np.array([0, *itertools.accumulate(np.bincount(data.labels).tolist())])
-            every_pair = self._pairs
-            pairs = [every_pair[p] for p in problems]
+            all_pairs = self._pairs
+            pairs = [all_pairs[p] for p in problems]
             # MiB for values within classes; the rest is for the values of a pair. Set by hand.
             memory_mb = 0.5 * self.cache_size
             result = solve_pairs(rows, starts, C, limits, pairs, coef0=coef0, memory_mb=memory_mb)

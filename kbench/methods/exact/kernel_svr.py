@@ -7,7 +7,7 @@ import numpy as np
 
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
-from kbench.methods.exact.svc_conventions import BOUND
+from kbench.methods.exact.svc_conventions import SVC_C_CONSTRAINT
 from kbench.methods.exact.to_sklearn import ConvertsToSklearn
 from kbench.validated import NOT_NEGATIVE
 
@@ -92,7 +92,7 @@ class KernelSVR(ConvertsToSklearn, DualRegression):
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
-        "C": BOUND,
+        "C": SVC_C_CONSTRAINT,
         "epsilon": [NOT_NEGATIVE],
         "fit_intercept": ["boolean"],
     }

@@ -14,8 +14,8 @@ NOT_FITTED = (
     "This %(name)s instance, in the place of {}, is not fitted yet. Call 'fit' with appropriate "
     "arguments before using this estimator."
 )
-# Constraints of C.
-BOUND: list[Any] = [real(0, None, closed="right")]
+# Constraint of C, which may be infinite, as in `SVC`.
+SVC_C_CONSTRAINT: list[Any] = [real(0, None, closed="right")]
 # Guard: upper bound of dual variables in place of infinity. With kernel values of about 1, rounding
 # of larger dual variables would leave no digits of the decision values.
 _LARGEST_C = 1e10

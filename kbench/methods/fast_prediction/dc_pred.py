@@ -19,7 +19,7 @@ from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.limits import limit_text
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.one_vs_rest import WeightedOneVsRest
-from kbench.methods.base.penalty import ALPHA, PENALTY, chosen_alpha
+from kbench.methods.base.penalty import ALPHA_CONSTRAINT, C_CONSTRAINT, chosen_alpha
 from kbench.methods.fast_prediction.landmark_leaves import (
     LandmarkLeaves,
     LeafResult,
@@ -149,7 +149,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     _checks_finite = False
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
-        "C": PENALTY,
+        "C": C_CONSTRAINT,
         "linear_tol": [POSITIVE],
         **usual("tol", "max_iter", "max_time", "cache_mb", "class_weight", "probability"),
     }
@@ -319,7 +319,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
 
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
-        "alpha": ALPHA,
+        "alpha": ALPHA_CONSTRAINT,
         "fit_intercept": ["boolean", None],
         "memory_mb": [POSITIVE],
     }

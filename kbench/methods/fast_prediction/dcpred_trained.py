@@ -21,7 +21,7 @@ from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
-from kbench.methods.base.penalty import PENALTY, penalty_of_sample
+from kbench.methods.base.penalty import C_CONSTRAINT, penalty_of_sample
 from kbench.methods.base.sizes import MAX_MEAN_LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, make_record
@@ -161,7 +161,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         "router": [choice("classes", "variance")],
         "target": [choice("leaf", "global", "labels")],
         "n_synthetic": [NOT_NEGATIVE],
-        "C": PENALTY,
+        "C": C_CONSTRAINT,
         **usual("tol", "cache_mb", "class_weight", "probability"),
     }
 

@@ -12,10 +12,10 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Trace
 
 # The shift that makes K~ semidefinite is known to about 1 % (`needed_shift`), and rounding in the
-# factors may require more: the first attempt is `_SAFETY` times this shift, and failures double it
-# at most `_DOUBLINGS` times, to 256 times the first attempt. Set by hand.
-_SAFETY = 1.1
-_DOUBLINGS = 8
+# factors may require more: the first attempt is `_SAFETY_FACTOR` times this shift, and failures
+# double it at most `_MAX_DOUBLINGS` times, to 256 times the first attempt. Set by hand.
+_SAFETY_FACTOR = 1.1
+_MAX_DOUBLINGS = 8
 
 
 class CompressedKernel:
@@ -80,8 +80,8 @@ class CompressedKernel:
         try:
             self.factorise(shift, dtype, explain=False)
         except np.linalg.LinAlgError:
-            shift = _SAFETY * max(shift, self.matrix.needed_shift())
-            for _ in range(_DOUBLINGS):
+            shift = _SAFETY_FACTOR * max(shift, self.matrix.needed_shift())
+            for _ in range(_MAX_DOUBLINGS):
                 try:
                     self.factorise(shift, dtype, explain=False)
                 except np.linalg.LinAlgError:
@@ -124,9 +124,9 @@ def hss_model(matrix: HSSMatrix, coef: np.ndarray, predict_with: str) -> HSSMode
     if predict_with == "compressed":
         machine = matrix.machine(coef)
         return HSSModel(machine, machine.nbytes, machine.n_centres * (d + coef.shape[1]))
-    ordered = coef[matrix.tree_.permutation]
-    centres = np.flatnonzero(ordered.any(axis=1))
-    values = ordered[centres]
-    dtype = prediction_dtype(matrix.ordered_kernel_, values)
-    expansion = KernelExpansion(matrix.ordered_kernel_, centres, values, dtype)
+    ordered_coef = coef[matrix.tree_.permutation]
+    centres = np.flatnonzero(ordered_coef.any(axis=1))
+    centre_coef = ordered_coef[centres]
+    dtype = prediction_dtype(matrix.ordered_kernel_, centre_coef)
+    expansion = KernelExpansion(matrix.ordered_kernel_, centres, centre_coef, dtype)
     return HSSModel(expansion, expansion.nbytes, len(centres) * (d + coef.shape[1]))

@@ -20,7 +20,7 @@ from kbench.errors import warn
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import checked_numbers, limit_text
 from kbench.methods.base.one_vs_rest import WeightedOneVsRest
-from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.penalty import C_CONSTRAINT
 from kbench.methods.hss.admm_path import DualSolutionPath, solve_dual
 from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.prediction.flops import CountedPrediction
@@ -150,7 +150,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
 
     _parameter_constraints: ClassVar[dict] = {
         "matrix": [HSSMatrix, None],
-        "C": [*PENALTY, "array-like"],
+        "C": [*C_CONSTRAINT, "array-like"],
         "beta": [choice("auto"), POSITIVE],
         "tol": [POSITIVE, None],
         "polish": ["boolean"],

@@ -18,7 +18,7 @@ from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.finished_fit import require_finite
-from kbench.methods.base.penalty import ALPHA, chosen_alpha
+from kbench.methods.base.penalty import ALPHA_CONSTRAINT, chosen_alpha
 from kbench.methods.base.posterior import posterior_std
 from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -122,7 +122,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "matrix": [HSSMatrix, None],
-        "alpha": ALPHA,
+        "alpha": ALPHA_CONSTRAINT,
         "predict_with": [choice("exact", "compressed")],
         "fit_intercept": ["boolean", None],
         **usual("error_rows", "warm_start", "random_state"),

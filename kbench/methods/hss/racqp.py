@@ -17,7 +17,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit_text
 from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
-from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.penalty import C_CONSTRAINT
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
@@ -112,7 +112,7 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": PENALTY,
+        "C": C_CONSTRAINT,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "mode": [choice("rac", "rp", "cyclic")],
         "block_size": [integer(1)],

@@ -32,7 +32,7 @@ from kbench.clustering import KMeansTree, kmeans_tree
 from kbench.clustering.shuffle_on_disk import RowsByCluster, spill
 from kbench.errors import KbenchError, warn
 from kbench.methods.base.survey import Survey
-from kbench.methods.out_of_core.workers import in_order
+from kbench.methods.out_of_core.workers import results_in_order
 from kbench.prediction.local_models_file import (
     MachineWriter,
     PackedLocalMachines,
@@ -304,7 +304,7 @@ def train_clusters(
         size = task_size(len(missing))
         groups = [missing[start : start + size] for start in range(0, len(missing), size)]
         tasks = [(trainer, [stored_clusters[k] for k in group], group) for group in groups]
-        for results in in_order(_train, tasks, n_jobs):
+        for results in results_in_order(_train, tasks, n_jobs):
             for cluster, record in results:
                 writer.append(cluster, record._asdict())
                 records[cluster] = record._replace(machine=None)

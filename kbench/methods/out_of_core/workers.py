@@ -18,7 +18,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES, _POOLED_BYTES = 64 << 20, 32 << 20
 
 
-def in_order(
+def results_in_order(
     function: Callable[..., Any], tasks: list[tuple[Any, ...]], n_jobs: int | None
 ) -> Iterator[Any]:
     """Results of `function(*task)`, in the order of the tasks.
@@ -38,8 +38,8 @@ def in_order(
     from distributed import as_completed
 
     futures = [client.submit(_on_dask, function, *task, pure=False) for task in tasks]
-    positions = {future.key: k for k, future in enumerate(futures)}
-    ready: dict[int, Any] = {}
+    task_numbers = {future.key: k for k, future in enumerate(futures)}
+    finished: dict[int, Any] = {}
     n_yielded, address = 0, client.scheduler.address
     try:
         with client.as_current():  # may differ from the default client of this process
@@ -50,10 +50,10 @@ def in_order(
                     f"the Dask cluster at {address} is lost: {n_yielded} of {len(tasks)} tasks of "
                     "the fit are done"
                 ) from None
-            ready[positions[future.key]] = result
+            finished[task_numbers[future.key]] = result
             future.release()
-            while n_yielded in ready:
-                yield ready.pop(n_yielded)
+            while n_yielded in finished:
+                yield finished.pop(n_yielded)
                 n_yielded += 1
     finally:
         if client.status == "running":  # not if its cluster is lost

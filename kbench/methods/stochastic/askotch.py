@@ -19,7 +19,7 @@ from kbench.validated import POSITIVE, integer
 
 # Least number of rows of a block, which is a hundredth of the rows in the paper. Smaller blocks
 # take more steps and as much time (`scripts/bench_ridge_descent.py`).
-_SMALLEST_BLOCK = 100
+_MIN_BLOCK_ROWS = 100
 
 
 @dataclass(eq=False, repr=False)
@@ -76,14 +76,14 @@ class ASkotchRidge(RidgeDescent):
     def _descend(self, kernel: KernelMatrix, Y: np.ndarray, **limits: Any) -> DescentResult:
         n = len(kernel)
         if self.block_size is None:
-            size = min(n, max(_SMALLEST_BLOCK, n // 100))
+            block_rows = min(n, max(_MIN_BLOCK_ROWS, n // 100))
         else:
-            size = clipped("block_size", self.block_size, n)
+            block_rows = clipped("block_size", self.block_size, n)
         return solve_askotch(
             kernel,
             Y,
             self.alpha_,
-            block_size=size,
+            block_size=block_rows,
             rank=self.rank,
             accelerated=self.accelerated,
             damped=self.damping,

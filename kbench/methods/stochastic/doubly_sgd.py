@@ -324,7 +324,7 @@ n_features_in_
     def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, RowWeights | None]:
         targets = RealTargets()
         survey = Survey(rows, targets, SAMPLE_ROWS, seed)
-        self._single, self.n_outputs_ = targets.single, targets.n_outputs
+        self._single, self.n_outputs_ = targets.is_single, targets.n_outputs
         self.intercept_ = targets.mean
         return survey, None
 

@@ -27,7 +27,7 @@ from kbench.methods.base.new_rows import first_non_finite
 from kbench.methods.base.survey import Survey
 from kbench.methods.base.weights import checked_weights, relative_weights
 from kbench.methods.out_of_core.checkpoint import Checkpoint, fingerprint
-from kbench.methods.out_of_core.workers import in_order
+from kbench.methods.out_of_core.workers import results_in_order
 from kbench.methods.stochastic.mean_loss import PASSES
 from kbench.methods.stochastic.row_map import RowMap
 from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
@@ -359,7 +359,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         return self
 
     def _compute(self, function: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
-        return in_order(function, tasks, self.n_jobs)
+        return results_in_order(function, tasks, self.n_jobs)
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         multi_output = self.__sklearn_tags__().target_tags.multi_output

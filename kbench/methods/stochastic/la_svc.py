@@ -207,7 +207,9 @@ max_iter, max_time, dtype
             for j in range(m)
         ]
         alpha = np.column_stack([result.alpha for result in results])
-        self._describe(problem, alpha, results, [result.intercept for result in results])
+        self._set_solution_attributes(
+            problem, alpha, results, [result.intercept for result in results]
+        )
         self.n_iter_ += n_iter
         self._machine = self._expansion(problem)(alpha)
         # Support vectors have the row numbers of the whole stream.

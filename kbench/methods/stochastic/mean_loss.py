@@ -45,7 +45,7 @@ class MeanLoss(StreamClassifier):
 _MIN_STEPS = 2000
 
 
-def passes(n: int, batch_size: int, n_epochs: int | None, min_passes: int) -> int:
+def number_of_passes(n: int, batch_size: int, n_epochs: int | None, min_passes: int) -> int:
     """Number of passes over n rows: `n_epochs`, or if that is None, the least number that is at
     least `min_passes` and has 2,000 batches."""
     if n_epochs is not None:

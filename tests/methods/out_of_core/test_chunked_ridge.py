@@ -113,7 +113,7 @@ def test_random_subsets_are_those_of_the_rows_in_memory(storage, targets):
     found = clone(model).fit(chunked(X, y, sizes=(99,)))
     np.testing.assert_allclose(found._values(X), twin._values(X), atol=2e-5)
     assert found.kernel_numbers_ == twin.kernel_numbers_
-    sizes = [len(part) for part in model._parts(N)]
+    sizes = [len(part) for part in model._subsets(N)]
     assert found._machine.machines.n_centres.tolist() == sizes
 
 

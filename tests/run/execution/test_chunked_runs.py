@@ -16,7 +16,7 @@ from harness import a_task, kbench, rows, start, wait_for, workers
 from kbench.config import composer
 from kbench.errors import ConfigError
 from kbench.methods import DCSVC
-from kbench.methods.out_of_core.workers import in_order
+from kbench.methods.out_of_core.workers import results_in_order
 from kbench.run.execution import chunked, measure
 from kbench.run.execution.dask_fit import joblib_on
 from kbench.settings import Limits, settings
@@ -158,7 +158,7 @@ def test_cpu_seconds_of_the_workers_are_those_of_the_fit():
         measure.Stopwatch(None, workers_cpu_s) as watch,
     ):
         before = time.process_time()
-        assert len(list(in_order(sum, [(range(30_000_000),)], None))) == 1
+        assert len(list(results_in_order(sum, [(range(30_000_000),)], None))) == 1
         here = time.process_time() - before
     assert watch.cpu_s - here > 0.1  # such a sum takes a third of a second and more
 
@@ -178,7 +178,7 @@ def test_a_fit_begins_though_all_workers_are_lost_in_the_warm_up(tmp_path):
         distributed.LocalCluster(**options) as cluster,
         joblib_on(cluster.scheduler_address, partial(_dies_once, tmp_path)),
     ):
-        assert len(list(in_order(sum, [(range(3),)], None))) == 1
+        assert len(list(results_in_order(sum, [(range(3),)], None))) == 1
     assert len(list(tmp_path.iterdir())) == 2
 
 
