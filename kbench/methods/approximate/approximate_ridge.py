@@ -110,10 +110,10 @@ class _ApproximateRidge(RidgeEstimator):
     def _sample_size(self) -> int | None:
         part = fresh_part(self.approximation, MEKA(), None)
         if isinstance(part, BKA):
-            fits_chunks = self.solver == "direct" and part.partition == "kmeans"
-            return cluster_sample(part.n_clusters) if fits_chunks else None
-        fits_chunks = self.solver == "direct" and hasattr(part, "row_basis")
-        return feature_sample(part) if fits_chunks else None
+            supports_chunks = self.solver == "direct" and part.partition == "kmeans"
+            return cluster_sample(part.n_clusters) if supports_chunks else None
+        supports_chunks = self.solver == "direct" and hasattr(part, "row_basis")
+        return feature_sample(part) if supports_chunks else None
 
     def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
         part = with_gamma_of_all_rows(
@@ -144,7 +144,7 @@ class _ApproximateRidge(RidgeEstimator):
         self.n_iter_, self.converged_ = 1, True
         return machine
 
-    def _streams(self) -> bool:
+    def _supports_partial_fit(self) -> bool:
         """Whether `partial_fit` works with these parameters."""
         part = fresh_part(self.approximation, MEKA(), None)
         # With an intercept the sums would need targets minus their mean, which each chunk changes.
@@ -285,7 +285,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     True
     """
 
-    @available_if(lambda self: self._streams())
+    @available_if(lambda self: self._supports_partial_fit())
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add a chunk of a stream. O(b r (d + r) + r^3) for rank r; memory O(r^2).
@@ -324,7 +324,7 @@ class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge
     its factorisation. Parameters and attributes are those of `ApproximateRidge`, and `classes_`.
     """
 
-    @available_if(lambda self: self._streams())
+    @available_if(lambda self: self._supports_partial_fit())
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add a chunk of a stream, as `ApproximateRidge.partial_fit` does.

@@ -105,14 +105,14 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             self.cv_error_interval_ = normal_interval(result.error, result.relative_deviation)
         with trace.phase("fit"):
             self.intercept_ = float(np.average(y, weights=weight))
-            model = self._unfitted(X.shape, result, deadline.seconds_left(), rng)
+            model = self._unfitted_model(X.shape, result, deadline.seconds_left(), rng)
             # FALKON takes no weights.
             weights = {} if isinstance(model, FalkonRegressor) else {"sample_weight": weight}
             self.best_estimator_ = model.fit(X, y - self.intercept_, **weights, trace=trace)
         self.timings_ = dict(trace.timings)
         return self
 
-    def _unfitted(
+    def _unfitted_model(
         self,
         shape: tuple[int, int],
         result: RidgeSearch,

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.chunked import FLOATS
-from kbench.methods.base.widths import rescaled
+from kbench.methods.base.widths import scaled_new_rows
 from kbench.validated import validate_data
 
 
@@ -32,10 +32,10 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
         and X.shape[1] == attributes.get("n_features_in_")
         and "feature_names_in_" not in attributes
     ):
-        return X if "_column_scale" not in attributes else rescaled(estimator, X)
+        return X if "_column_scale" not in attributes else scaled_new_rows(estimator, X)
     check_is_fitted(estimator)
     X = validate_data(estimator, X, ensure_all_finite=False, reset=False)
-    return rescaled(estimator, X)
+    return scaled_new_rows(estimator, X)
 
 
 def append_rows(X: Any, chunk: Any) -> Any:
@@ -53,7 +53,7 @@ def first_non_finite(*arrays: Any) -> int | None:
         except (TypeError, ValueError):
             continue
         if values.ndim and values.size:
-            finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-            if not finite.all():
-                return int(finite.argmin())
+            is_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            if not is_finite.all():
+                return int(is_finite.argmin())
     return None

@@ -196,14 +196,14 @@ class StreamClassifier(WeightedOneVsRest):
             As in `fit`; or the first chunk has no classes, a later one has other classes or
             features, or a parameter needs all rows.
         """
-        self._learn(self._chunk(X, y, classes, sample_weight))
+        self._learn(self._checked_chunk(X, y, classes, sample_weight))
         return self
 
     @abstractmethod
     def _learn(self, chunk: LabelledChunk) -> None:
         """Update the model with the rows of a chunk."""
 
-    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
+    def _checked_chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
         """Check a chunk of a stream; the first one sets the classes and the number of features.
 
         Raises ValueError: the first chunk has no classes, a later one has other classes or

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from kbench import class_labels
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.survey import ClassTargets, Survey
-from kbench.methods.base.widths import has_widths, one_width, scaled_rows
+from kbench.methods.base.widths import gamma_of_scaled_rows, has_widths, scaled_rows
 from kbench.row_keys import row_keys
 from kbench.validated import POSITIVE, choice
 from kbench.width_search.leave_one_out import errors_by_ridge
@@ -88,7 +88,7 @@ def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: 
     if kernel == "precomputed":
         return 1.0
     if has_widths(options["gamma"]):
-        X, options["gamma"] = scaled_rows(estimator, X), one_width(options["gamma"])
+        X, options["gamma"] = scaled_rows(estimator, X), gamma_of_scaled_rows(options["gamma"])
     signs = class_labels.signs(index, n_classes)
     return 1.0 / chosen_alpha("loo", lambda: make_kernel(kernel, X, **options), X, signs, weight)
 

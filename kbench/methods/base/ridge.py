@@ -37,7 +37,7 @@ from kbench.methods.base.weights import (
     require_weight_range,
     require_weighted_classes,
 )
-from kbench.methods.base.widths import require_one_width, rescaled, scaled_rows, with_widths
+from kbench.methods.base.widths import require_one_width, scaled_new_rows, scaled_rows, with_widths
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
@@ -148,7 +148,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         if (chunks := rows_in_chunks(X)) is not None:
             return np.concatenate([self._values(block.X) for block in chunks.blocks()])
         X = validate_data(self, X, reset=False)
-        values = self._machine(rescaled(self, X))
+        values = self._machine(scaled_new_rows(self, X))
         intercept = getattr(self, "intercept_", None)
         return values if intercept is None else values + intercept
 

@@ -123,7 +123,7 @@ class RealTargets:
         The sums are of differences from the mean of the first block: squares of targets far from 0
         would leave few digits to the deviation.
         """
-        y = self._floats(block)
+        y = self._as_floats(block)
         if self._shape is None:
             self._shape = y.shape[1:]
             self._shift = y.reshape(len(y), -1).mean(axis=0)
@@ -146,7 +146,7 @@ class RealTargets:
         self.deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
 
     def encode(self, block: Block) -> np.ndarray:
-        y = self._floats(block)
+        y = self._as_floats(block)
         return y.reshape(len(y), -1)
 
     def matrix(self, encoded: np.ndarray) -> np.ndarray:
@@ -158,7 +158,7 @@ class RealTargets:
         return self.mean
 
     @staticmethod
-    def _floats(block: Block) -> np.ndarray:
+    def _as_floats(block: Block) -> np.ndarray:
         try:
             return np.asarray(block.y, np.float64)
         except (TypeError, ValueError) as error:

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels import Kernel, make_kernel
-from kbench.methods.base.widths import one_width
+from kbench.methods.base.widths import gamma_of_scaled_rows
 
 # `SVC`'s message, whose first sentence its users search for.
 NOT_FINITE = (
@@ -46,9 +46,9 @@ def require_symmetric(K: np.ndarray, name: str = "kernel='precomputed'") -> None
     starts = range(0, len(K), _TILE)
     for i, j in ((i, j) for i in starts for j in starts if i <= j):
         upper, lower = K[i : i + _TILE, j : j + _TILE], K[j : j + _TILE, i : i + _TILE].T
-        different = ~(np.abs(upper - lower) <= _MAX_ASYMMETRY * largest)
-        if different.any():
-            a, b = np.argwhere(different)[0]
+        differs = ~(np.abs(upper - lower) <= _MAX_ASYMMETRY * largest)
+        if differs.any():
+            a, b = np.argwhere(differs)[0]
             raise ValueError(
                 f"{name} needs a symmetric matrix, but the value of rows {i + a} and {j + b} is "
                 f"{upper[a, b]:.6g} and that of rows {j + b} and {i + a} is {lower[a, b]:.6g}; "
@@ -70,7 +70,7 @@ def training_kernel(estimator: Any, X: Any) -> Kernel:
         return make_kernel(
             estimator.kernel,
             X,
-            gamma=one_width(estimator.gamma),
+            gamma=gamma_of_scaled_rows(estimator.gamma),
             degree=estimator.degree,
             coef0=estimator.coef0,
         )

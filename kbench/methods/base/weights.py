@@ -51,9 +51,9 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
             f"sample_weight.shape == {weight.shape}, expected {(n,)}! It must be a number or "
             "have one weight for each row"
         )
-    finite = np.isfinite(weight)
-    if not finite.all():
-        raise ValueError(f"sample_weight contains {weight[~finite][0]}; weights must be finite")
+    is_finite = np.isfinite(weight)
+    if not is_finite.all():
+        raise ValueError(f"sample_weight contains {weight[~is_finite][0]}; weights must be finite")
     if negative_is_zero:
         np.maximum(weight, 0.0, out=weight)
     elif weight.min(initial=0.0) < 0.0:
@@ -111,10 +111,10 @@ def class_weights(class_weight: dict | str | None, classes: np.ndarray, y: Any) 
 
 def checked_class_weights(weights: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return weights : (q,); raise a ValueError if one is not positive and finite."""
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
-    if len(wrong):
+    invalid = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
+    if len(invalid):
         raise ValueError(
-            f"class_weight of class {classes[wrong[0]]} is {weights[wrong[0]]:g}; weights of "
+            f"class_weight of class {classes[invalid[0]]} is {weights[invalid[0]]:g}; weights of "
             "classes must be positive and finite"
         )
     return weights

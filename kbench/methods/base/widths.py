@@ -28,7 +28,7 @@ def has_widths(gamma: Any) -> bool:
     return not (gamma is None or isinstance(gamma, (str, Real)))
 
 
-def one_width(gamma: Any) -> Any:
+def gamma_of_scaled_rows(gamma: Any) -> Any:
     """The gamma of the kernel between scaled rows: 1 if `gamma` is an array of widths."""
     return 1.0 if has_widths(gamma) else gamma
 
@@ -36,8 +36,8 @@ def one_width(gamma: Any) -> Any:
 def scaled_rows(estimator: Any, X: Any) -> Any:
     """Training rows X : (n, d), dense or CSR, whose columns are scaled if `gamma` is an array.
 
-    Sets or deletes `_column_scale` of the estimator, by which `rescaled` scales later rows. Scaled
-    rows are a copy.
+    Sets or deletes `_column_scale` of the estimator, by which `scaled_new_rows` scales later rows.
+    Scaled rows are a copy.
 
     Raises ValueError: gamma is an array of another length or has a negative or infinite width, or
     the kernel has no gamma.
@@ -45,11 +45,11 @@ def scaled_rows(estimator: Any, X: Any) -> Any:
     vars(estimator).pop("_column_scale", None)  # an earlier fit may have set it
     if has_widths(estimator.gamma):
         estimator._column_scale = _column_scale(estimator.gamma, estimator.kernel, X)
-    return rescaled(estimator, X)
+    return scaled_new_rows(estimator, X)
 
 
-def rescaled(estimator: Any, X: Any) -> Any:
-    """Rows X : (u, d) as the kernel of a fitted estimator takes them."""
+def scaled_new_rows(estimator: Any, X: Any) -> Any:
+    """Rows X : (u, d) to predict, whose columns are scaled as those of the training rows were."""
     scale = vars(estimator).get("_column_scale")
     if scale is None:
         return X
@@ -87,10 +87,10 @@ def _column_scale(gamma: Any, kernel: Any, X: Any) -> np.ndarray:
             f"gamma is {gamma!r} of shape {np.shape(gamma)}, should be a number, or {d} numbers, "
             "one for each column of X"
         )
-    wrong = np.flatnonzero(~(np.isfinite(widths) & (widths >= 0.0)))
-    if wrong.size:
+    invalid = np.flatnonzero(~(np.isfinite(widths) & (widths >= 0.0)))
+    if invalid.size:
         raise ValueError(
-            f"gamma[{wrong[0]}] is {widths[wrong[0]]:g}, should be a finite number from 0"
+            f"gamma[{invalid[0]}] is {widths[invalid[0]]:g}, should be a finite number from 0"
         )
     if not widths.any():
         raise ValueError("gamma is 0 for every column of X; one at least should be above 0")

@@ -117,7 +117,7 @@ shrinking
                 **self._solver_options(),
             )
 
-        def vote(alpha: np.ndarray) -> Vote:
+        def make_vote(alpha: np.ndarray) -> Vote:
             del self.dual_coef_
             machines = []
             for part in (part.support for part in parts):
@@ -126,7 +126,7 @@ shrinking
                 machines.append(KernelExpansion(problem.kernel, part.rows, coef, dtype))
             return Vote(machines, problem.Y.shape[1])
 
-        return DualFit(parts, n_steps(parts), vote)
+        return DualFit(parts, n_steps(parts), make_vote)
 
 
 @dataclass(eq=False, repr=False)

@@ -193,7 +193,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     def _rows_to_predict(self, X: Any) -> Any:
         return self._new_values(X) if callable(self.kernel) else super()._rows_to_predict(X)
 
-    def _by_blocks(self, function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
+    def _apply_by_blocks(self, function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
         """Values of a function of rows, which a callable kernel gets in blocks."""
         check_is_fitted(self, msg=NOT_FITTED.format(self._sklearn_class))
         if not callable(self.kernel):
@@ -205,7 +205,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
 
     def _calibrated_values(self, X: Any) -> np.ndarray:
         decide = super()._decide
-        return self._by_blocks(lambda rows: decide(self._rows_to_predict(rows)), X)
+        return self._apply_by_blocks(lambda rows: decide(self._rows_to_predict(rows)), X)
 
     def _decide_by_class(self, X: Any) -> np.ndarray:
         """Decision values (u, 1) of two classes, else (u, n_classes), for checked rows."""
@@ -232,7 +232,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes), or, with
         decision_function_shape="ovo", (u, n_classes (n_classes - 1) / 2).
         """
-        return self._by_blocks(super().decision_function, X)
+        return self._apply_by_blocks(super().decision_function, X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,).
@@ -256,7 +256,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         def winners(rows: Any) -> np.ndarray:
             return self._machine.winners(self._rows_to_predict(rows), self.intercept_)
 
-        return self.classes_[self._by_blocks(winners, X)]
+        return self.classes_[self._apply_by_blocks(winners, X)]
 
     def to_sklearn(self) -> Any:
         """A fitted estimator of scikit-learn with this solution, for programs that know its class.

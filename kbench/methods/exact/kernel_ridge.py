@@ -23,7 +23,7 @@ from kbench.methods.base.ridge import (
     warn_unconverged,
 )
 from kbench.methods.base.training_kernel import check_precomputed
-from kbench.methods.base.widths import one_width, rescaled
+from kbench.methods.base.widths import gamma_of_scaled_rows, scaled_new_rows
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
 from kbench.solvers.ridge.kernel_ridge import least_squares, low_rank_inverse
@@ -154,7 +154,7 @@ class ExactRidge(KernelRidgeEstimator):
     def _landmark_kernel(self, X: Any) -> dict[str, Any]:
         """Parameters of the kernel for `Nystrom` of rows X."""
         parameters = {name: getattr(self, name) for name in ("kernel", "degree", "coef0")}
-        return {**parameters, "gamma": one_width(self.gamma)}
+        return {**parameters, "gamma": gamma_of_scaled_rows(self.gamma)}
 
     def _low_rank_inverse(
         self, X: Any, scale: np.ndarray | None
@@ -264,7 +264,11 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
             parameters = tuple((self.kernel_params or {}).items())
             return FunctionKernel(PairwiseValues(self.kernel, parameters))
         return pairwise_kernel(
-            self.kernel, X, gamma=one_width(self.gamma), degree=self.degree, coef0=self.coef0
+            self.kernel,
+            X,
+            gamma=gamma_of_scaled_rows(self.gamma),
+            degree=self.degree,
+            coef0=self.coef0,
         )
 
     def _landmark_kernel(self, X: Any) -> dict[str, Any]:
@@ -416,7 +420,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         X = validate_data(self, X, reset=False)
         n = self.X_fit_.shape[0]
         check_memory(n, "float64", self.memory_mb)
-        rows, X = rescaled(self, self.X_fit_), rescaled(self, X)
+        rows, X = scaled_new_rows(self, self.X_fit_), scaled_new_rows(self, X)
         kernel = KernelMatrix(self._kernel(rows), rows, np.float64)
         scale = None if self._weight is None else np.sqrt(self._weight)
         alphas = np.ravel(self.alpha_)

@@ -112,8 +112,8 @@ class LinearInChunks(SolvesBinaryProblems):
         q = len(self.classes_)
         problems = self._pairs if self._takes_pairs else range(1 if q == 2 else q)
 
-        def read(number: int) -> Any:
-            return blocks[number]
+        def read(block_number: int) -> Any:
+            return blocks[block_number]
 
         planes = []
         for problem in problems:

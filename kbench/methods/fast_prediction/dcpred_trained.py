@@ -254,7 +254,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
         machines = [result.machine for result in results]
         self.labels_ = labels
         sizes = np.bincount(labels, minlength=tree.n_leaves)
-        self._pack(tree, sizes, machines, rows.shape[1], offset, trace)
+        self._set_model(tree, sizes, machines, rows.shape[1], offset, trace)
         self.kernel_entries_ = sum(result.n_entries for result in results)
         if teacher is not None:
             self.kernel_entries_ += teacher.n_entries

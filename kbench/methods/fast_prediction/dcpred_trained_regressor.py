@@ -160,7 +160,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
             machines = [_rescale(machine, mean, scale) for machine, _ in results]
         self.labels_ = labels
         sizes = np.bincount(labels, minlength=tree.n_leaves)
-        self._pack(tree, sizes, machines, rows.shape[1], offset, trace)
+        self._set_model(tree, sizes, machines, rows.shape[1], offset, trace)
         warn_of_time(self, (in_time for _, in_time in results))
         return self
 

@@ -36,7 +36,7 @@ def make_record(machine: LandmarkMachine, kernel_entries: int = 0) -> LeafRecord
     return LeafRecord(dict(vars(machine)), kernel_entries)
 
 
-class TrainedOutOfCore(NamedTuple):
+class LeavesFit(NamedTuple):
     """Result of training all leaves."""
 
     machines: list[LandmarkMachine]
@@ -54,7 +54,7 @@ def train_leaves(
     trainer: Trainer,
     seed: int,
     trace: Trace,
-) -> TrainedOutOfCore:
+) -> LeavesFit:
     """Write the rows in the order of the leaves, and train each leaf from its rows."""
     parameters = model.get_params(deep=False)
     identity = {
@@ -82,4 +82,4 @@ def train_leaves(
             )
         machines = [LandmarkMachine(**packed[leaf]["machine"]) for leaf in range(tree.n_leaves)]
     n_entries = sum(record.kernel_entries for record in records)
-    return TrainedOutOfCore(machines, spilled.sizes, n_entries, notes)
+    return LeavesFit(machines, spilled.sizes, n_entries, notes)

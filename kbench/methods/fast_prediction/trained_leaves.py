@@ -25,7 +25,7 @@ from kbench.methods.base.sizes import MAX_MEAN_LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ChunkedTargets, Survey
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
-from kbench.methods.fast_prediction.trained_leaf_chunks import TrainedOutOfCore, train_leaves
+from kbench.methods.fast_prediction.trained_leaf_chunks import LeavesFit, train_leaves
 from kbench.methods.out_of_core.out_of_core import Trainer, sample_size
 from kbench.prediction.landmark_layout import LandmarkMachine
 from kbench.prediction.landmarks import (
@@ -156,9 +156,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         """Whether `fit` takes `ChunkedRows` with these parameters."""
         return self.target_cost is None and self.max_time is None
 
-    def _fit_chunks(
-        self, rows: ChunkedRows, targets: ChunkedTargets, trace: Trace
-    ) -> TrainedOutOfCore:
+    def _fit_chunks(self, rows: ChunkedRows, targets: ChunkedTargets, trace: Trace) -> LeavesFit:
         """Train on rows in chunks; the subclass sets the attributes of its targets."""
         refuse_max_time(self)
         if not self.accepts_chunks:
@@ -189,7 +187,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         result = train_leaves(self, rows, survey, tree, offset, trainer, seed, trace)
         self.n_features_in_ = rows.n_features
         self.notes_ = notes + result.notes
-        self._pack(tree, result.sizes, result.machines, rows.n_features, offset, trace)
+        self._set_model(tree, result.sizes, result.machines, rows.n_features, offset, trace)
         return result
 
     def _sampled_tree(
@@ -241,7 +239,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     def _n_leaf_features(self, d: int) -> int:
         return d if self.n_features is None else min(self.n_features, d)
 
-    def _pack(
+    def _set_model(
         self,
         tree: AxisTree,
         sizes: np.ndarray,

@@ -27,8 +27,8 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.validated import POSITIVE, choice, fit_context, usual, validate_data
 
-# The paper's rule for beta: 100, and ten times as much from each of these numbers of rows on.
-_BETA_STEPS = (100_000, 1_000_000)
+# The paper's rule for beta: 100, multiplied by ten at each of these numbers of rows.
+_BETA_THRESHOLDS = (100_000, 1_000_000)
 
 
 @dataclass(eq=False, repr=False)
@@ -288,7 +288,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         if self.tol is not None and compressed.shift is not None:
             return compressed.shift, compressed.shift
         n = compressed.matrix.shape[0]
-        beta = 100.0 * 10.0 ** sum(n >= step for step in _BETA_STEPS)
+        beta = 100.0 * 10.0 ** sum(n >= threshold for threshold in _BETA_THRESHOLDS)
         with trace.phase("factor"):
             return beta, compressed.sufficient_shift(beta, compressed.matrix.dtype)
 

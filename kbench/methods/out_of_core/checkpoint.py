@@ -27,13 +27,13 @@ class Checkpoint:
 
     Parameters
     ----------
-    every_s : Least number of seconds between two writes
+    interval_s : Least number of seconds between two writes
     identity : mapping of str to numbers or str
         Parameters and data that must be equal for the fit to continue.
     """
 
-    def __init__(self, path: str | Path, every_s: float, identity: Mapping[str, Any]) -> None:
-        self.path, self.every_s = Path(path), every_s
+    def __init__(self, path: str | Path, interval_s: float, identity: Mapping[str, Any]) -> None:
+        self.path, self.interval_s = Path(path), interval_s
         self.identity = json.loads(json.dumps(dict(identity), default=str))
         self._last_write = time.monotonic()
 
@@ -67,7 +67,7 @@ class Checkpoint:
         return arrays
 
     def is_due(self) -> bool:
-        return time.monotonic() - self._last_write >= self.every_s
+        return time.monotonic() - self._last_write >= self.interval_s
 
     def write(self, arrays: Mapping[str, Any]) -> None:
         with atomic_file(self.path) as file:

@@ -71,7 +71,7 @@ class SpilledFeatures:
         self._block_rows, self._held_block = block_rows, -1
         self._rows = spill(
             rows,
-            lambda X, first: np.arange(first, first + X.shape[0]) // block_rows,
+            lambda X, first_row: np.arange(first_row, first_row + X.shape[0]) // block_rows,
             -(-n // block_rows),
             folder,
             encode=survey.targets.encode,

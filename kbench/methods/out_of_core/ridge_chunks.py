@@ -144,7 +144,7 @@ def fit_clusters(
     trace: Trace,
 ) -> ClusterFit:
     """The exact ridge models of the leaves of a k-means tree with `n_clusters` leaves."""
-    max_rows = max_cluster_rows(rows)
+    max_rows = max_factorised_rows(rows)
     # The tree has two levels of equally many branches, so that a row costs two short searches.
     branching = max(2, int(np.ceil(np.sqrt(approximation.n_clusters))))
     identity = _identity(
@@ -174,20 +174,22 @@ def fit_subsets(
 ) -> ClusterFit:
     """The mean of the exact ridge models of subsets, which are arrays of row numbers."""
     subset_of_row = np.empty(survey.n, np.int32)
-    for number, row_numbers in enumerate(subsets):
-        subset_of_row[row_numbers] = number
+    for subset_number, row_numbers in enumerate(subsets):
+        subset_of_row[row_numbers] = subset_number
     identity = _identity(trainer, rows, survey, {"subsets": zlib.crc32(subset_of_row.data)}, 0)
     with working_folder(rows, identity) as folder:
         with trace.phase("divide"):
             spilled = spill(
                 rows,
-                lambda X, first: subset_of_row[first : first + X.shape[0]],
+                lambda X, first_row: subset_of_row[first_row : first_row + X.shape[0]],
                 len(subsets),
                 folder / "rows",
                 encode=survey.targets.encode,
                 nbytes=survey.nbytes + 8 * survey.n * survey.targets.n_outputs,
             )
-        stored_clusters = [StoredCluster(spilled, number) for number in range(len(subsets))]
+        stored_clusters = [
+            StoredCluster(spilled, subset_number) for subset_number in range(len(subsets))
+        ]
         with trace.phase("train"):
             packed, records, notes = train_clusters(
                 stored_clusters, trainer, folder / "machines", trace, n_jobs
@@ -202,7 +204,7 @@ def cluster_sample(n_clusters: int) -> int:
     return sample_size(SAMPLE_ROWS, n_clusters)
 
 
-def max_cluster_rows(rows: ChunkedRows) -> int:
+def max_factorised_rows(rows: ChunkedRows) -> int:
     """Rows of the largest cluster whose kernel matrix, and its factor, fit into memory.
 
     An entry takes 12 bytes: 4 in the float32 matrix and 8 in the float64 factor.

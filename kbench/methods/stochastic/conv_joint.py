@@ -27,7 +27,7 @@ from kbench.approximation.seeded.convolution_blocks import (
 )
 from kbench.errors import required
 from kbench.intrinsics.products import matmul
-from kbench.methods.stochastic.mean_loss import PASSES, random_batches
+from kbench.methods.stochastic.mean_loss import PASS_CONSTRAINTS, random_batches
 from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
 from kbench.validated import (
@@ -114,7 +114,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
 
     _parameter_constraints: ClassVar[dict] = {
         "n_filters": [integer(1)],
-        **PASSES,
+        **PASS_CONSTRAINTS,
         "step_size": [POSITIVE],
         "momentum": [real(0, 1, closed="neither")],
         "weight_decay": [NOT_NEGATIVE],
@@ -309,8 +309,8 @@ def descend(
     scale = float(1.0 / np.sqrt(second_filters.shape[1]))
     for (images, classes), step_size in zip(batches, step_sizes, strict=True):
         optimizer.param_groups[0]["lr"] = step_size
-        maps = layer(layer(torch.from_numpy(images), first_filters), second_filters) * scale
-        scores = matmul(maps.permute(0, 2, 3, 1).flatten(1), coef) + intercept
+        feature_maps = layer(layer(torch.from_numpy(images), first_filters), second_filters) * scale
+        scores = matmul(feature_maps.permute(0, 2, 3, 1).flatten(1), coef) + intercept
         loss = functional.cross_entropy(scores, torch.from_numpy(classes))
         optimizer.zero_grad()
         loss.backward()

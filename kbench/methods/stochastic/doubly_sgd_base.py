@@ -28,7 +28,7 @@ from kbench.methods.base.survey import Survey
 from kbench.methods.base.weights import checked_weights, relative_weights
 from kbench.methods.out_of_core.checkpoint import Checkpoint, fingerprint
 from kbench.methods.out_of_core.workers import results_in_order
-from kbench.methods.stochastic.mean_loss import PASSES
+from kbench.methods.stochastic.mean_loss import PASS_CONSTRAINTS
 from kbench.methods.stochastic.row_map import RowMap
 from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory
@@ -75,7 +75,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "block_size": [integer(1)],
-        **PASSES,
+        **PASS_CONSTRAINTS,
         "max_blocks": [integer(1), None],
         "kernel": [choice(*seeded_kernels())],
         "gamma": [choice("median", "scale", "auto"), POSITIVE],
@@ -234,7 +234,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                     memory,
                     weight=None if weight is None else weight[rows],
                     n_shards=self.n_shards,
-                    compute=self._compute,
+                    compute=self._run_tasks,
                 )
                 trace(loss=loss, samples=descent.n_rows, predict=predict)
                 if checkpoint is not None and (checkpoint.is_due() or deadline.passed):
@@ -283,7 +283,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                     descent.memories[step % len(batch_sizes)] if descent.memories else None,
                     weight=None if row_weights is None else row_weights(y),
                     n_shards=self.n_shards,
-                    compute=self._compute,
+                    compute=self._run_tasks,
                 )
                 trace(loss=loss, samples=descent.n_rows)
                 if checkpoint is not None and (checkpoint.is_due() or deadline.passed):
@@ -352,13 +352,15 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                     targets[rows],
                     weight=None if weight is None else weight[rows],
                     n_shards=self.n_shards,
-                    compute=self._compute,
+                    compute=self._run_tasks,
                 )
         self.n_chunks_: int = chunk
         self._finish(trace)
         return self
 
-    def _compute(self, function: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
+    def _run_tasks(
+        self, function: Callable[..., Any], tasks: list[tuple[Any, ...]]
+    ) -> Iterator[Any]:
         return results_in_order(function, tasks, self.n_jobs)
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:

@@ -10,7 +10,12 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.new_rows import append_rows
 from kbench.methods.base.one_vs_rest import BinaryProblems, LabelledChunk
-from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, number_of_passes, random_batches
+from kbench.methods.stochastic.mean_loss import (
+    PASS_CONSTRAINTS,
+    MeanLoss,
+    pass_count,
+    random_batches,
+)
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
@@ -22,7 +27,7 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
 
     _parameter_constraints: ClassVar[dict] = {
         **MeanLoss._parameter_constraints,
-        **PASSES,
+        **PASS_CONSTRAINTS,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         **usual("class_weight", "probability", "random_state"),
     }
@@ -51,7 +56,7 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
             n, m = targets.Y.shape
             coef = np.zeros((n, m))
         t = n_seen = 0
-        n_epochs = number_of_passes(n, self.batch_size, self.n_epochs, 1)
+        n_epochs = pass_count(n, self.batch_size, self.n_epochs, 1)
 
         def predict(rows: Any) -> np.ndarray:
             self._set_machine(matrix, coef)

@@ -168,12 +168,12 @@ max_iter, max_time, dtype
         check_is_fitted(self, "_held")
         return self._held.X[self._held.alpha.any(axis=1)]
 
-    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
+    def _checked_chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
         if self.kernel == "precomputed":
             raise ValueError("partial_fit needs rows, not kernel='precomputed'")
         if isinstance(self.C, str):
             raise ValueError(f"C={self.C!r} needs all rows, which a stream does not have")
-        return super()._chunk(X, y, classes, sample_weight)
+        return super()._checked_chunk(X, y, classes, sample_weight)
 
     def _learn(self, chunk: LabelledChunk) -> None:
         b, m = chunk.Y.shape

@@ -12,7 +12,7 @@ from kbench.methods.base.weights import relative_weights
 from kbench.validated import POSITIVE, integer, usual
 
 # Constraints of the parameters of passes over batches.
-PASSES: dict[str, list[Any]] = {
+PASS_CONSTRAINTS: dict[str, list[Any]] = {
     "batch_size": [integer(1)],
     "n_epochs": [integer(1)],
     **usual("max_time"),
@@ -45,7 +45,7 @@ class MeanLoss(StreamClassifier):
 _MIN_STEPS = 2000
 
 
-def number_of_passes(n: int, batch_size: int, n_epochs: int | None, min_passes: int) -> int:
+def pass_count(n: int, batch_size: int, n_epochs: int | None, min_passes: int) -> int:
     """Number of passes over n rows: `n_epochs`, or if that is None, the least number that is at
     least `min_passes` and has 2,000 batches."""
     if n_epochs is not None:

@@ -21,7 +21,12 @@ from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import LabelledChunk
 from kbench.methods.base.survey import ClassTargets, Survey
-from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, number_of_passes, random_batches
+from kbench.methods.stochastic.mean_loss import (
+    PASS_CONSTRAINTS,
+    MeanLoss,
+    pass_count,
+    random_batches,
+)
 from kbench.methods.stochastic.sdca import SDCAClassifier
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
@@ -30,7 +35,7 @@ from kbench.validated import fit_context, integer
 # Least number of rows on which the features of rows in chunks are chosen: their variance gives
 # gamma="scale", and landmarks are drawn from them. More rows take more memory. Set by hand.
 _SAMPLE_ROWS = 10_000
-# Passes if `n_epochs` is not set; few rows get more (`number_of_passes`). Set by hand.
+# Passes if `n_epochs` is not set; few rows get more (`pass_count`). Set by hand.
 _DEFAULT_EPOCHS = 5
 
 
@@ -93,7 +98,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
 
     _parameter_constraints: ClassVar[dict] = {
         **SDCAClassifier._parameter_constraints,
-        **PASSES,
+        **PASS_CONSTRAINTS,
         "n_epochs": [integer(1), None],
         "project": ["boolean"],
     }
@@ -149,7 +154,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
             return self.predict(rows)
 
         with trace.phase("step"):
-            for batch in random_batches(n, self.batch_size, self._number_of_passes(n), rng):
+            for batch in random_batches(n, self.batch_size, self._pass_count(n), rng):
                 t += 1
                 self._step(t, targets.X[batch], targets.Y[batch], weight[batch], coef)
                 n_seen += len(batch)
@@ -178,7 +183,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         coef = np.zeros((self.feature_map_.n_features_out_, targets.n_outputs))
         t = 0
         with trace.phase("step"):
-            n_passes = self._number_of_passes(survey.n)
+            n_passes = self._pass_count(survey.n)
             for block in chain.from_iterable(
                 batches(rows, self.batch_size) for _ in range(n_passes)
             ):
@@ -194,9 +199,9 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self.timings_ = dict(trace.timings)
         return self
 
-    def _number_of_passes(self, n: int) -> int:
+    def _pass_count(self, n: int) -> int:
         """The number of passes over n rows."""
-        return number_of_passes(n, self.batch_size, self.n_epochs, _DEFAULT_EPOCHS)
+        return pass_count(n, self.batch_size, self.n_epochs, _DEFAULT_EPOCHS)
 
     def _step(
         self,

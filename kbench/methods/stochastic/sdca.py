@@ -99,10 +99,10 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
     gamma: float | str = "scale"
     memory_mb: float = 4096.0
 
-    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
+    def _checked_chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
         if self.loss != "hinge":
             raise ValueError(f"partial_fit needs loss='hinge', got {self.loss!r}")
-        return super()._chunk(X, y, classes, sample_weight)
+        return super()._checked_chunk(X, y, classes, sample_weight)
 
     def _learn(self, chunk: LabelledChunk) -> None:
         w, n_before = self._stream_coef(chunk), getattr(self, "n_seen_", 0)

@@ -126,4 +126,4 @@ def test_norma_and_pegasos_take_enough_steps_of_few_rows():
     assert machine.fit(X, y).n_iter_ == 2000
     assert machine.set_params(batch_size=1, n_epochs=2).fit(X, y).n_iter_ == 2 * len(y)
     machine.set_params(batch_size=64, n_epochs=None)
-    assert [machine._number_of_passes(n) for n in (64, 10**6)] == [2000, 5]
+    assert [machine._pass_count(n) for n in (64, 10**6)] == [2000, 5]
