@@ -33,12 +33,13 @@ class AESVC(KernelParameters, BoxClassifier):
     Parameters
     ----------
     eps : float, default=0.01
-        Squared distance that is neglected; with a negative value, all rows are representatives.
+        Squared distance that is neglected; with a negative value, all rows are representatives. A
+        larger value leaves fewer representatives, which represent the rows less exactly.
     first_level : {"fls2", "fls1"}, default="fls2"
         How rows are first divided into sets: "fls2" bisects recursively at the median kernel
         distance from a row, "fls1" takes the rows in order.
     first_size : int, default=100000
-        Largest number P of rows of such a set.
+        Largest number P of rows of such a set. Like `eps` and `second_size`, set by hand.
     second_size : int, default=1000
         Largest number V of rows of a subset of neighbours, in which extreme points are computed.
     C : float or "loo", default=1.0

@@ -69,6 +69,7 @@ class FalkonRidge(KernelRidgeEstimator):
     ----------
     n_components : int, default=1000
         Number of landmarks, which are rows drawn without replacement; at most the number of rows.
+        Set by hand.
     alpha : float or "loo", default="loo"
         Weight of ||f||^2 against the sum of squared errors; lambda in the MEKA paper.
         "loo" takes the lowest leave-one-out error on at most 500 rows; `alpha_` is the choice.

@@ -29,8 +29,9 @@ class LinearizedSVC(FeatureSVC):
     ----------
     feature_map : kbench.approximation.FeatureMap or None, default=None
         `Nystrom`, `SpectralNystrom`, `RandomFourierFeatures`, `Fastfood`, `LandmarkFeatures`, ...;
-        None is `Nystrom(1000, landmarks="kmeans")`. It is cloned before it is fitted. If its
-        `random_state` is None, it gets a seed drawn from that of the estimator.
+        None is `Nystrom(1000, landmarks="kmeans")`, whose 1,000 landmarks are set by hand. The map
+        is cloned before it is fitted. If its `random_state` is None, it gets a seed drawn from that
+        of the estimator.
     C : float or "loo", default=1.0
         Weight of the loss, multiplied by the weights of row and class.
     loss : {"hinge", "squared_hinge"}, default="hinge"

@@ -65,11 +65,11 @@ class FinalFit:
         if self._may_stop(model):
             training, held_out = self._split(order)
             if self.deadline.seconds_left() is not None:
-                # Afterwards there may be no time left.
+                # After the final fit there may be no time left for these models.
                 fallbacks = self._fallbacks(training, held_out)
             model, reason = self.make_model(len(training), self.deadline.seconds_left())
             rows = np.sort(training)
-            # Only an exact model leaves out rows for lack of time; one of clusters takes all.
+            # Only an exact model leaves out rows for lack of time; a model of clusters takes all.
             if isinstance(model, type(self.make_exact_model())) and (
                 n_rows := self._n_affordable(training)
             ) < len(training):
@@ -111,6 +111,7 @@ class FinalFit:
         """The rows to be fitted and the rows held out; each class has a row among the former."""
         needed = self.task.representatives(order)
         order = np.concatenate([needed, order[~np.isin(order, needed)]])
+        # More than a tenth of few rows would cost the final model too much. Set by hand.
         n_held_out = min(constants.CHECKED_ROWS, len(order) // 10)
         return order[: len(order) - n_held_out], order[len(order) - n_held_out :]
 

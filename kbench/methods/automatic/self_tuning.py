@@ -147,10 +147,10 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             if self.metric_ is not None:
                 X = self.metric_.mapped(X)
         weight_metric = None
-        # CSR rows become dense when they are weighed, so that fewer columns are allowed.
+        # Learning a weight of each column makes CSR rows dense, so that fewer columns are allowed.
         max_columns = constants.SMALL_COLUMNS if is_csr else constants.WEIGHTS_COLUMNS
         if self.metric == "small" and n > constants.SMALL_ROWS and d <= max_columns:
-            # A spawned generator, so that the search draws the same numbers if none are learned.
+            # The generator is spawned, so that the search draws the same numbers without weights.
             weight_metric = self._promising_weights(X, targets, rng.spawn(1)[0], deadline)
         scaler = None
         if self.scaler is not None and self.metric_ is None:
@@ -254,7 +254,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         options = {
             "metric": None,
             "scaler": scaler,
-            "time_budget": None if seconds is None else max(seconds, 1e-3),
+            "time_budget": None if seconds is None else max(seconds, 1e-3),  # 0 is not valid
             "random_state": 0,
             "class_weight": None,
             "probability": False,
@@ -271,7 +271,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         X = validate_data(self, X, reset=False)
         if self.scaler_ is not None:
-            # A scaler with means was chosen on dense rows.
+            # A scaler with means was chosen on dense rows, so CSR rows are made dense for it.
             dense = sp.issparse(X) and self.scaler_.with_mean
             return standardised_rows(self.scaler_, X.toarray() if dense else X)
         return X if self.metric_ is None else self.metric_.mapped(X)

@@ -198,7 +198,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
                 weight=weight,
                 result=result,
                 task=task,
-                # Halves of the rows are fitted again for probabilities, in about half of the time.
+                # Fits to halves of the rows for probabilities take about half as long as this fit,
+                # so this one gets 1 / 1.5 of the time. Set by hand.
                 deadline=deadline.fraction(1.5) if self._wants_probabilities else deadline,
                 rng=rng,
                 trace=trace,
@@ -223,7 +224,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         held_out, training = np.split(task.order(rng), [len(index) // constants.FOLDS[0]])
         limits = {"tol": constants.TOL, "max_iter": task.steps * len(training)}
         model = self._exact_model(result, **limits, max_time=deadline.seconds_left())
-        # A model that is stopped by the limit on steps is measured, too, as in the search.
+        # The error of a model that the limit on steps has stopped counts, as in the search.
         with without_warnings(ConvergenceWarning):
             model.set_params(class_weight=None)
             model.fit(Z[training], index[training], task.weights_of(training))
@@ -393,7 +394,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
                 "epsilon": self.epsilon_ / task.scale_of_c,
                 "gamma": self.gamma_,
                 "kernel": self.kernel_,
-                # The default of `KernelSVR` if no held-out row has an error.
+                # 1e-3, the default of `KernelSVR`, stands in if no held-out row has an error.
                 "tol": constants.TOL * deviation / task.scale_of_c or 1e-3,
             }
             final = FinalFit(

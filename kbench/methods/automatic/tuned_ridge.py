@@ -141,7 +141,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             self.reason_ = f"exact model: factorising {n} rows takes about {seconds:.2g} s"
             # A float32 factor errs by eps times the largest eigenvalue, about n times the mean
             # value. As a preconditioner it takes up to 9 iterations with a larger ridge, hundreds
-            # with a smaller one.
+            # with a smaller one; no script records these numbers.
             is_below_rounding = self.alpha_ < np.finfo(np.float32).eps * n * result.mean_value
             return KernelRidge(**options, dtype="float64" if is_below_rounding else "float32")
         n_needed = constants.PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
@@ -156,7 +156,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             f"FALKON with {m} landmarks: factorising {n} rows takes about {seconds:.2g} s, and the "
             f"effective dimension is {result.effective_fraction:.0%} of the search's rows"
         )
-        # No rows for the kernel error, which costs as much as some iterations.
+        # The kernel error is not measured: it would take as long as some iterations.
         options |= {"preconditioner_rows": constants.PRECONDITIONER * m, "error_rows": 0}
         return FalkonRegressor(m, **options, random_state=int(rng.integers(2**31)))
 

@@ -16,7 +16,7 @@ NOT_FINITE = (
 # Largest difference of mirrored kernel values that counts as rounding, as a fraction of the largest
 # value: about the square root of float32's eps. Set by hand.
 _MAX_ASYMMETRY = 3e-4
-# Guard: rows and columns of a tile of that comparison.
+# Guard: rows and columns of a tile in which mirrored values are compared, which bounds the memory.
 _TILE = 512
 
 

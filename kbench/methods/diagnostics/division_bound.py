@@ -46,7 +46,7 @@ class DivisionBound(TwoClassDiagnostic):
     coef0 : float, default=0.0
     tol : float, default=1e-5
     cache_mb : float, default=200.0
-        `C` to `cache_mb` are as in `KernelSVC`, which makes the predictions.
+        `C` to `cache_mb` are as in `KernelSVC`, which makes the predictions; `tol` is set by hand.
     random_state : int, RandomState or None, default=None
         Seed of samples and initial centres; the same for each k.
 

@@ -91,6 +91,7 @@ class SupportCurves(TwoClassDiagnostic):
         The levels of `DCSVC` (256, 64, 16, 4, 1 clusters), the layers of `CascadeSVC` (256 parts),
         the iterates of `KernelSVC`, or descent by single coordinates with LIBSVM's shrinking.
     reference_tol : float, default=1e-8
+        Tolerance of the reference. Set by hand.
     C : float, default=1.0
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`, or "precomputed".

@@ -165,7 +165,8 @@ class SolvesBinaryProblems(ExactSVC):
             starts = np.array([0, *itertools.accumulate(np.bincount(data.labels).tolist())])
             all_pairs = self._pairs
             pairs = [all_pairs[p] for p in problems]
-            # MiB for values within classes; the rest is for the values of a pair. Set by hand.
+            # MiB for values within classes, which several pairs use; the rest is for the values of
+            # one pair. Set by hand.
             memory_mb = 0.5 * self.cache_size
             result = solve_pairs(rows, starts, C, limits, pairs, coef0=coef0, memory_mb=memory_mb)
         else:

@@ -48,7 +48,7 @@ class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
         Variables of a block. The authors' driver uses 100 for a8a, w7a, rcv1 and webspam, 1,000
         for covtype and 500 for the others.
     beta : float or "auto", default="auto"
-        "auto" is a tenth of the number of blocks.
+        Penalty parameter of ADMM. "auto" is a tenth of the number of blocks, which is set by hand.
     max_iter : int, default=50
     tol : float, default=0.01
         Primal residual at which iterations stop; multiplied by the largest C times weight if that

@@ -43,7 +43,7 @@ class EigenPro3Ridge(RidgeDescent):
         the same; or 0 as in the paper, which regularises by the centres and `max_iter` alone.
     n_components : int, default=1000
         p, the number of centres, which are rows drawn without replacement; at most the number of
-        rows.
+        rows. Set by hand.
     batch_size : int or None, default=None
         m, largest number of rows of a step; None is the critical batch size of the preconditioned
         kernel, as in the paper, and at most the number of rows.
@@ -66,7 +66,8 @@ class EigenPro3Ridge(RidgeDescent):
         interpolates the targets.
     tol : float, default=1e-5
         Largest relative residual of the normal equations, with kernel values in float64. It weighs
-        the leading eigenvectors most: at 1e-4 the error of the predictions may still fall.
+        the leading eigenvectors most: at 1e-4 the error of the predictions may still fall. Set by
+        hand.
     max_iter : int, default=50
         Largest number of passes over the rows. The paper's code makes 10 to 20, without a `tol`.
 

@@ -70,7 +70,7 @@ class LaSVC(StreamClassifier, DualSVC):
         Whether the decision function has an intercept, which adds the constraint y'alpha = 0.
     tol : float, default=1e-3
         KKT violation on the expansion below which no step is made, and tolerance of the final
-        solve.
+        solve; the default is that of `KernelSVC`.
     C, kernel, gamma, degree, coef0, cache_mb, class_weight, probability, \
 max_iter, max_time, dtype
         As in `KernelSVC`, which calls `cache_mb` `cache_size`;

@@ -43,7 +43,7 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=1e-3
         The fit ends when max PG - min PG is below `tol` for the projected gradient PG of the dual
-        with C = 1 / (nu n).
+        with C = 1 / (nu n). Set by hand.
     kernel : str, default="rbf"
         A kernel of `kbench.kernels.KERNELS` that has a spectrum.
     gamma : float or {"scale", "auto"}, default="scale"
