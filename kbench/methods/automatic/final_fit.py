@@ -57,7 +57,7 @@ class FinalFit:
     trace: Trace
 
     def run(self) -> tuple[Any, str]:
-        """The fitted estimator that is kept, and why; a ConvergenceWarning if it was stopped."""
+        """Fit, and return the estimator that is kept and the reason; warns if it was stopped."""
         n, order = len(self.y), self.task.order(self.rng)
         model, reason = self.make_model(n, self.deadline.seconds_left())
         rows, held_out = np.arange(n), order[:0]

@@ -243,7 +243,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         n: int,
         seconds_left: float | None,
     ) -> tuple[KernelSVC | DCSVC, str]:
-        """The model for n rows, and why."""
+        """The unfitted model for n rows, and the reason for its choice."""
         n_values = n * max(result.support_fraction * n, 1.0)
         # Early DC-SVM takes a fraction of these seconds, which are those of an exact model.
         exact_seconds = result.seconds_per_square * n * n
@@ -485,7 +485,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
 def _unfitted_regression(
     options: dict[str, Any], support_fraction: float, n: int, seconds_left: float | None
 ) -> tuple[KernelSVR, str]:
-    """The exact model for n rows, and why."""
+    """The unfitted exact model for n rows, and a sentence about its cost."""
     max_steps = int(constants.FINAL_WORK / n)
     n_values = n * max(support_fraction * n, 1.0)
     model = KernelSVR(**options, max_iter=max_steps, max_time=seconds_left)

@@ -143,14 +143,16 @@ class TunedBoosting(BaseEstimator):
         with trace.phase("search"):
             model.set_params(max_iter=min(_MIN_TREES, self.max_iter))
             started = time.perf_counter()
-            first = cross_validate(model, X, y, **options)
+            first_scores = cross_validate(model, X, y, **options)
             # Trees of each of `_N_FITS` fits, if a tree takes as long as one of the first did.
             n_trees = _MIN_TREES * seconds_after(0.0) / (time.perf_counter() - started) / _N_FITS
             if n_trees > _MIN_TREES:
                 model.set_params(max_iter=int(min(n_trees, default_trees)))
-                first = cross_validate(model, X, y, **options)
-            fit_seconds = float(first["fit_time"][0])
-            attempts: list[tuple[float, dict[str, Any]]] = [(-float(first["test_score"][0]), {})]
+                first_scores = cross_validate(model, X, y, **options)
+            fit_seconds = float(first_scores["fit_time"][0])
+            attempts: list[tuple[float, dict[str, Any]]] = [
+                (-float(first_scores["test_score"][0]), {})
+            ]
             trace(validation_error=attempts[0][0])
             # All settings on a ninth of the rows, three on a third and one on all take about three
             # fits. Two more come after the last bracket.

@@ -23,7 +23,7 @@ class QuickChecks(BaseEstimator):
     """Mixin of estimators that are fitted to few rows, often."""
 
     def _validate_params(self) -> None:
-        """scikit-learn's check of parameters, once for equal parameters."""
+        """Run scikit-learn's check of parameters, but only once for equal parameters."""
         attributes = vars(self)
         try:
             parameters = [attributes[name] for name in type(self).__init__.__code__.co_varnames[1:]]

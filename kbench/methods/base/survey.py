@@ -213,9 +213,9 @@ class Survey:
                 raise DataError(f"{block.place}: rows to learn from have no targets")
             y = targets.add(block)
             X = block.X
-            priority = random_keys(self.n, X.shape[0], seed)
-            smallest = _smallest_positions(priority, n_samples)
-            keys = np.concatenate([keys, priority[smallest]])
+            block_keys = random_keys(self.n, X.shape[0], seed)
+            smallest = _smallest_positions(block_keys, n_samples)
+            keys = np.concatenate([keys, block_keys[smallest]])
             sample.append(X[smallest])
             sample_y.append(y[smallest])
             if len(keys) > n_samples:
@@ -273,7 +273,7 @@ class Survey:
 def random_keys(start: int, n: int, seed: int) -> np.ndarray:
     """Random numbers of the rows start ... start + n - 1, which do not depend on the chunks.
 
-    The output function of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+    They are the output of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
     generators", OOPSLA 2014) at states that are a golden-ratio step apart. (n,) uint64.
     """
     state = np.arange(start + 1, start + n + 1, dtype=np.uint64)

@@ -170,7 +170,7 @@ def _violating_rows(problem: KernelProblems, part: Part, tol: float) -> np.ndarr
 
 
 def _merge(left: Part, right: Part) -> Part:
-    """The union of the rows, each with the larger of its dual variables."""
+    """The union of the rows; a row of both parts has the larger of its two dual variables."""
     rows = np.union1d(left.rows, right.rows)
     alpha = np.zeros((len(rows), right.alpha.shape[1]))
     for part in (left, right):

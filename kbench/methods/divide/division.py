@@ -97,8 +97,8 @@ def nested_divisions(
 ) -> list[Division]:
     """Divisions from fine to coarse whose clusters lie inside the clusters of the next division.
 
-    The authors' program: all levels use one sample, and a cluster is divided only if it contains
-    at least 5 m / `sizes[0]` of its m points.
+    As in the authors' program, all levels use one sample, and a cluster is divided only if it
+    contains at least 5 m / `sizes[0]` of the sample's m points.
 
     sizes : numbers of clusters from fine to coarse
     branching : Largest number of clusters that one cluster is divided into

@@ -98,8 +98,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
                 X, kernel, duals, trace, coupled, start, tol_unit * self.tol
             )
             if coupled and start is None:
-                pairs = zip(solutions, duals, strict=True)
-                solutions = [_with_best_constant(solution, dual) for solution, dual in pairs]
+                solved_duals = zip(solutions, duals, strict=True)
+                solutions = [_with_best_constant(solution, dual) for solution, dual in solved_duals]
             self._set_solutions(solutions, coupled)
         with trace.phase("prepare"):
             self._set_machine(fit_X, X, kernel, matrix)
@@ -148,8 +148,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
                 if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
                     raise
         elif interior_point.uses_map(n):
-            optima = [interior_point.solve_by_rank(dual) for dual in duals]
-            solutions = [None if result is None else _to_solution(result) for result in optima]
+            results = [interior_point.solve_by_rank(dual) for dual in duals]
+            solutions = [None if result is None else _to_solution(result) for result in results]
         if None not in solutions:
             return solutions, None  # type: ignore[return-value]
         matrix = KernelMatrix(kernel, X, self.dtype)

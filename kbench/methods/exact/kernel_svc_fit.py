@@ -114,7 +114,7 @@ class Solution:
         self.results: list[BoxDualResult] | None = None
 
     def set_coef(self, p: int, coef: np.ndarray, pair: tuple[int, int] | None, labels: Any) -> None:
-        """Set the coefficients (n,) of problem p, which has a pair of classes or (None) all."""
+        """Set the coefficients (n,) of problem p; pair is None if all classes are in it."""
         if pair is None:
             self.coef[p] = coef
             return

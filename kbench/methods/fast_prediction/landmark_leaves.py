@@ -118,13 +118,13 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         for n_leaves in leaf_counts(n):
             rows = max(1, n // n_leaves)
             for pseudo in dict.fromkeys(("none", self.pseudo)):
-                kind = [
+                candidates = [
                     {"n_leaves": n_leaves, "pseudo": pseudo, "n_landmarks": m, "n_pseudo": p}
                     for m in _LANDMARK_COUNTS
                     if m <= rows and (p := self._n_pseudo_of_leaf(rows, m, pseudo)) != 0
                 ]
-                if kind:
-                    yield kind
+                if candidates:
+                    yield candidates
 
     def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
         return kmeans_tree(X, n_leaves, np.random.RandomState(0), branching=self.branching)
@@ -237,7 +237,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     def _factor(
         self, columns: np.ndarray, kernel: KernelMatrix, rng: np.random.RandomState
     ) -> np.ndarray:
-        """R of equation (6), from `n_samples` rows or `_ROWS_PER_COLUMN` per column if more."""
+        """R of equation (6), from `n_samples` rows, or `_ROWS_PER_COLUMN` a column if more."""
         size = min(len(columns), max(self.n_samples, _ROWS_PER_COLUMN * columns.shape[1]))
         rows = np.sort(rng.choice(len(columns), size, replace=False))
         gram = kernel.square(rows)

@@ -177,10 +177,10 @@ class LDKLClassifier(WeightedOneVsRest):
             trees[..., -1] -= matmul(trees[..., :-1], mean)
             self.trees_ = trees.reshape(len(vectors), 3, n_nodes, -1).swapaxes(1, 2).copy()
             offset = float32_offset(targets.X)
-            shifted = self.trees_.copy()
+            shifted_trees = self.trees_.copy()
             if offset is not None:
-                shifted[..., -1] += matmul(shifted[..., :-1], offset)
-            self._machine = HyperplaneTrees(shifted, self.sigma, offset)
+                shifted_trees[..., -1] += matmul(shifted_trees[..., :-1], offset)
+            self._machine = HyperplaneTrees(shifted_trees, self.sigma, offset)
         self.n_iter_ = sum(n_iter for _, n_iter in results)
         self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)
         self.prediction_flops_ = self._machine.flops()

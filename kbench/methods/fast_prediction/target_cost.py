@@ -114,12 +114,12 @@ class TargetCost(BaseEstimator):
         rows = float32_rows(sample, offset)
         routers: dict[int, Router] = {}
         affordable, lowest_cost = [], np.inf
-        for kind in self._candidates_by_kind(*X.shape):
-            n_leaves = kind[0]["n_leaves"]
+        for candidates in self._candidates_by_kind(*X.shape):
+            n_leaves = candidates[0]["n_leaves"]
             if n_leaves not in routers:
                 routers[n_leaves] = self._stand_in_router(rows, n_leaves)
             largest = None
-            for sizes in kind:
+            for sizes in candidates:
                 leaf, pseudo = self._stand_in_leaf(rows, sizes, n_outputs)
                 leaves = [leaf] * routers[n_leaves].n_leaves
                 machine = LocalLandmarks(routers[n_leaves], leaves, X.shape[1], pseudo, offset)

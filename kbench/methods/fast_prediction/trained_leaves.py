@@ -106,8 +106,10 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         for n_leaves in leaf_counts(n):
             for n_features in dict.fromkeys((d if n_leaves == 1 else min(d, _LEAF_FEATURES), d)):
                 for router in self._ROUTERS[:1] if n_leaves == 1 else self._ROUTERS:
-                    fixed = {"n_leaves": n_leaves, "n_features": n_features, "router": router}
-                    yield [{**fixed, "n_landmarks": m} for m in range(LANES, 9 * LANES, LANES)]
+                    other_sizes = {"n_leaves": n_leaves, "n_features": n_features, "router": router}
+                    yield [
+                        {**other_sizes, "n_landmarks": m} for m in range(LANES, 9 * LANES, LANES)
+                    ]
 
     def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
         return variance_tree(X, n_leaves, 1, np.random.RandomState(0))
@@ -139,7 +141,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     def _tree_of_targets(
         self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, n_leaves: int, min_rows: int
     ) -> AxisTree:
-        """The tree that follows the targets."""
+        """A tree whose splits separate the targets, as `router` asks for."""
 
     @abstractmethod
     def _targets_of_sample(self, survey: Survey) -> tuple[np.ndarray, np.ndarray]:

@@ -46,13 +46,17 @@ class CompressedKernel:
         X : (n, d) array or CSR
         trace : Trace
         """
-        key = joblib.hash(X) if estimator.warm_start else ""
-        last: CompressedKernel | None = getattr(estimator, "_compressed", None)
-        if not estimator.warm_start or last is None or last._rows_key != key:
-            return CompressedKernel(matrix.fit(X, trace=trace), key)
-        matrix.fit(X, like=last.matrix, trace=trace)
+        rows_key = joblib.hash(X) if estimator.warm_start else ""
+        previous: CompressedKernel | None = getattr(estimator, "_compressed", None)
+        if not estimator.warm_start or previous is None or previous._rows_key != rows_key:
+            return CompressedKernel(matrix.fit(X, trace=trace), rows_key)
+        matrix.fit(X, like=previous.matrix, trace=trace)
         # Factors stay valid if the nodes are the same.
-        return last if matrix.nodes_ is last.matrix.nodes_ else CompressedKernel(matrix, key)
+        return (
+            previous
+            if matrix.nodes_ is previous.matrix.nodes_
+            else CompressedKernel(matrix, rows_key)
+        )
 
     @property
     def shift(self) -> float | None:

@@ -175,14 +175,14 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
             )
         self.n_iter_ = n_seen = 0
         with trace.phase("step"):
-            for loss, n_batch in losses:
+            for loss, batch_rows in losses:
                 if not np.isfinite(loss):
                     raise ValueError(
                         f"the net grows beyond all bounds by step {self.n_iter_}: "
                         f"step_size={self.step_size:g} is too large"
                     )
                 self.n_iter_ += 1
-                n_seen += n_batch
+                n_seen += batch_rows
                 trace(loss=loss, samples=n_seen, predict=self.predict)
                 if deadline.passed:
                     break
@@ -244,7 +244,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
     def decision_function(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities at rows X : (u, d), up to a constant; (u, n_classes).
 
-        Two classes have the difference of their values, (u,), positive for `classes_[1]`.
+        For two classes it is the difference of their values, (u,), positive for `classes_[1]`.
         """
         values = self._values(X)
         return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
