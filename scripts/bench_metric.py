@@ -299,18 +299,18 @@ def growth() -> None:
 
 
 def widths() -> None:
-    before = dict(ridge_problem._WIDTH)
+    before = dict(ridge_problem._WIDTHS)
     for name in ("kin40k", "protein_regression", "wine", "pendigits"):
         data, task = load(name)
         kind = "regression" if task == "regression" else "classification"
         for kernel in ("matern12", "rbf"):
             errors = []
             for width in (0.25, 0.5, 1.0, 2.0):
-                ridge_problem._WIDTH[kernel] = width
+                ridge_problem._WIDTHS[kernel] = width
                 metric = LearnedMetric(kernel=kernel, task=kind, max_rows=2000, random_state=0)
                 metric.fit(dense(data.X_train), data.y_train)
                 errors.append(min(found["error"] for found in metric.scores_))
-            ridge_problem._WIDTH[kernel] = before[kernel]
+            ridge_problem._WIDTHS[kernel] = before[kernel]
             print(f"{name:20s} {kernel:9s}", *(f"{error:.4f}" for error in errors), flush=True)
 
 

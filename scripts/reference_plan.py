@@ -21,7 +21,7 @@ from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, CellPlace, Paper, Selector, experiments_of, paper
 from kbench.report.comparisons.tables import TimingConditions
 from kbench.report.statistics.growth import MIN_SIZES
-from kbench.run.execution.runner import finished_here, split
+from kbench.run.execution.runner import finished_here, todo_and_done
 from kbench.run.planning.plan import make_plan
 from kbench.run.planning.task import Run
 from kbench.run.results.stopped import stopped_at
@@ -107,7 +107,7 @@ def planned(composer: Composer, words: Sequence[str], costs: Costs) -> Planned:
     """The runs that a command of these words, the ones after `kbench`, would make."""
     overrides = [word for word in words if word != "-m"]
     plan = make_plan(composer, overrides, multirun="-m" in words)
-    todo, _ = split(plan, finished_here(plan))
+    todo, _ = todo_and_done(plan, finished_here(plan))
     return Planned(plan.runs, len(todo), sum(map(costs.of, todo)))
 
 

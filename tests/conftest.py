@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items):
 def rows_of_the_test_alone():
     """A folder of a test has no reference rows but those that the test writes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kbench.run.results.folder._REFERENCE", ())
+        patch.setattr("kbench.run.results.folder._REFERENCE_FOLDERS", ())
         yield
 
 

@@ -32,10 +32,10 @@ def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | Non
 
     O(n d) for the keys of the rows, O(n log n) for sorting them.
     """
-    _, firsts, key = np.unique(row_keys(X), return_index=True, return_inverse=True)
-    first = firsts[key]  # for each row, the first row that equals it
-    rows, group = np.unique(first, return_inverse=True)
-    if len(rows) == len(first) or np.any(y != y[first]):
+    _, first_indices, key_index = np.unique(row_keys(X), return_index=True, return_inverse=True)
+    first_equal = first_indices[key_index]  # for each row, the first row that equals it
+    rows, group = np.unique(first_equal, return_inverse=True)
+    if len(rows) == len(first_equal) or np.any(y != y[first_equal]):
         return None
     if _most_values_of_a_column(X[rows]) < max(_MIN_VALUES, _CONTINUOUS_FRACTION * len(rows)):
         return None

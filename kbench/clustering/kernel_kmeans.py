@@ -225,7 +225,7 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     ----------
     gram : (m, m) float64 kernel matrix
     labels : (m,) ints
-        First labels.
+        Labels before the first iteration.
     max_iter : int
         Bound on the iterations; the default is set by hand.
 
@@ -236,9 +236,9 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     """
     labels = _without_gaps(labels)
     for _ in range(max_iter):
-        mean = mean_weights(labels)
-        inner = matmul(mean, gram)  # <mu_c, phi(x_j)> : (k, m)
-        squared_norms = matmul(mean, inner[labels, np.arange(len(labels))])
+        weights = mean_weights(labels)
+        inner = matmul(weights, gram)  # <mu_c, phi(x_j)> : (k, m)
+        squared_norms = matmul(weights, inner[labels, np.arange(len(labels))])
         new_labels = _without_gaps(np.argmin(squared_norms[:, None] - 2.0 * inner, axis=0))
         if np.array_equal(new_labels, labels):
             break

@@ -24,41 +24,42 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole
 _BATCH = 8192
 # Largest number of a node's rows on which its k-means is computed: more rows make the centres more
 # precise and take more time. Set by hand.
-_SAMPLE = 10_000
-# Rows that descend a level together: the processor overlaps their sums. Set by hand.
-_GROUP = 16
+_SAMPLE_SIZE = 10_000
+# Number of rows that descend a level together, so that the processor overlaps their sums: more rows
+# need more cache. Set by hand.
+_GROUP_SIZE = 16
 
 
 @njit(nogil=True, cache=True)
 def _descend(X, planes, halves, first, n_children, leaf, labels):
     """Write the leaves of C-contiguous float32 rows X : (n, d) into labels : (n,)."""
-    d, width = X.shape[1], planes.shape[1]
-    n_blocks = width // LANES
-    padded, node = np.zeros((_GROUP, width), np.float32), np.empty(_GROUP, np.int64)
+    d, padded_d = X.shape[1], planes.shape[1]
+    n_blocks = padded_d // LANES
+    padded, node = np.zeros((_GROUP_SIZE, padded_d), np.float32), np.empty(_GROUP_SIZE, np.int64)
     planes_at, padded_at = planes.ctypes.data, padded.ctypes.data
-    for start in range(0, X.shape[0], _GROUP):
-        n = min(_GROUP, X.shape[0] - start)
+    for start in range(0, X.shape[0], _GROUP_SIZE):
+        n = min(_GROUP_SIZE, X.shape[0] - start)
         for r in range(n):
             node[r] = 0
             for k in range(d):
                 padded[r, k] = X[start + r, k]
-        moved = True
-        while moved:
-            moved = False
+        has_moved = True
+        while has_moved:
+            has_moved = False
             for r in range(n):
                 count = n_children[node[r]]
                 if count == 0:
                     continue
-                moved, origin = True, first[node[r]]
+                has_moved, origin = True, first[node[r]]
                 nearest, largest = origin, np.float32(0.0)
-                row_at, origin_at = padded_at + 4 * width * r, planes_at + 4 * width * origin
+                row_at, origin_at = padded_at + 4 * padded_d * r, planes_at + 4 * padded_d * origin
                 for child in range(origin + 1, origin + count):
-                    plane_at = planes_at + 4 * width * child
+                    plane_at = planes_at + 4 * padded_d * child
                     # Positive if this child is nearer to the row than the first child is.
-                    lead = weighted_difference(row_at, origin_at, plane_at, n_blocks)
-                    lead -= halves[child]
-                    nearest = child if lead > largest else nearest
-                    largest = max(lead, largest)
+                    plane_value = weighted_difference(row_at, origin_at, plane_at, n_blocks)
+                    plane_value -= halves[child]
+                    nearest = child if plane_value > largest else nearest
+                    largest = max(plane_value, largest)
                 node[r] = nearest
         for r in range(n):
             labels[start + r] = leaf[node[r]]
@@ -169,7 +170,7 @@ class KMeansTree(Router):
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
         d = check_whole(self, "n_features", 1, MAX_FEATURES)
-        width = -(-d // LANES) * LANES
+        padded_d = -(-d // LANES) * LANES
         lengths = check_arrays(
             self,
             in_c_order=True,
@@ -177,11 +178,11 @@ class KMeansTree(Router):
             n_children="i8 n",
             halves="f4 n",
             leaf="i8 n",
-            planes=f"f4 n {width}",
+            planes=f"f4 n {padded_d}",
         )
-        n, inner = lengths["n"], self.n_children != 0
+        n, is_inner = lengths["n"], self.n_children != 0
         check_indices(self.n_children, n + 1, "n_children")
-        nodes = np.flatnonzero(inner)
+        nodes = np.flatnonzero(is_inner)
         check_indices(self.first, n + 1, "first")
         require(np.all(self.first[nodes] > nodes), "children should come after their node")
         require(
@@ -189,7 +190,7 @@ class KMeansTree(Router):
             "children should be nodes of the tree",
         )
         require(
-            np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)),
+            np.array_equal(self.leaf, np.where(is_inner, -1, np.cumsum(~is_inner) - 1)),
             "leaves should be numbered in the order of the nodes",
         )
         check_whole(self, "n_leaves", n - len(nodes), n - len(nodes))
@@ -225,7 +226,7 @@ def kmeans_tree(
         _, node = heapq.heappop(heap)
         rows = members.pop(node)
         node_rows = X[rows]
-        sample = rng.permutation(len(rows))[:_SAMPLE]
+        sample = rng.permutation(len(rows))[:_SAMPLE_SIZE]
         k = min(branching, n_missing + 1)
         centroids, labels = sampled_kmeans(node_rows, k, sample, max_iter=max_iter)
         if centroids.n_clusters == 1:

@@ -1,9 +1,10 @@
 """Rows on disk in the order of their clusters: the shuffle of divide-and-conquer out of core.
 
-One pass over the rows writes *runs*. A run holds a block of rows that fits into memory, sorted by
-cluster, with the position at which each cluster begins. A run is written in sequence, and a cluster
-is one contiguous range of each run, so transfers are long and few files are open, whatever the
-number of clusters. Reading the clusters in order reads every run once.
+One pass over the rows writes *sorted runs*, as in external sorting. A sorted run holds a block of
+rows that fits into memory, sorted by cluster, with the position at which each cluster begins. A run
+is written in sequence, and a cluster is one contiguous range of each run, so transfers are long and
+few files are open, whatever the number of clusters. Reading the clusters in order reads every run
+once.
 """
 
 import os
@@ -27,13 +28,13 @@ _STARTS = "starts.npy"  # (k + 1,) int64, written last: a run that has it is com
 _ROWS_PER_WRITE = 65536
 
 
-class _Run:
+class _SortedRun:
     """A block of rows in the order of their clusters, as memory maps."""
 
     def __init__(self, folder: Path, n_features: int, dtype: np.dtype) -> None:
         self.starts = mapped(folder / _STARTS)
         self.y = mapped(folder / "y.npy")
-        self._d = n_features
+        self._n_features = n_features
         if (folder / "X").exists():
             self._X = mapped_numbers(folder / "X", dtype).reshape(-1, n_features)
             self._csr = None
@@ -52,7 +53,7 @@ class _Run:
         data, indices, indptr = self._csr
         entries = slice(indptr[begin], indptr[end])
         ends = (indptr[begin : end + 1] - indptr[begin]).astype(np.int32)
-        shape = (end - begin, self._d)
+        shape = (end - begin, self._n_features)
         return sp.csr_matrix((data[entries], indices[entries], ends), shape), self.y[begin:end]
 
 
@@ -73,8 +74,8 @@ class RowsByCluster:
     def __init__(self, folder: Path, n_runs: int, n_features: int, dtype: Any) -> None:
         self.folder, self.n_runs = folder, n_runs
         self.n_features, self.dtype = n_features, np.dtype(dtype)
-        folders = [_folder_of(folder, run) for run in range(n_runs)]
-        self._runs = [_Run(run, n_features, self.dtype) for run in folders]
+        folders = [_run_folder(folder, run) for run in range(n_runs)]
+        self._runs = [_SortedRun(run, n_features, self.dtype) for run in folders]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process maps the files anew.
@@ -92,7 +93,7 @@ class RowsByCluster:
     def nbytes(self) -> int:
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
-    def parts(self, cluster: int) -> list[tuple[Any, np.ndarray]]:
+    def run_blocks(self, cluster: int) -> list[tuple[Any, np.ndarray]]:
         """X : (s, d) array or CSR and y : (s,) of a cluster from each run, as memory maps."""
         return [run.rows(cluster) for run in self._runs]
 
@@ -101,7 +102,7 @@ class RowsByCluster:
 
         O(s d) time and memory, and a transfer from disk for each run.
         """
-        blocks = self.parts(cluster)
+        blocks = self.run_blocks(cluster)
         y = np.concatenate([y for _, y in blocks])
         if sp.issparse(blocks[0][0]):
             return sp.vstack([X for X, _ in blocks], format="csr", dtype=self.dtype), y
@@ -111,7 +112,7 @@ class RowsByCluster:
         """The rows of a cluster that is too large for memory, with the resources of `like`."""
 
         def read(rows: int) -> Any:
-            for X, y in self.parts(cluster):
+            for X, y in self.run_blocks(cluster):
                 for start in range(0, len(y), rows):
                     yield Block(X[start : start + rows], y[start : start + rows])
 
@@ -149,7 +150,7 @@ def spill(
     copy of 65,536 of them, and 16 bytes per row of the block.
     """
     bytes_there = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    with _writing(folder, nbytes):
+    with _DiskErrors(folder, nbytes):
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
     if free < nbytes - bytes_there:
@@ -159,23 +160,25 @@ def spill(
         )
     n_runs = start = 0
     for block in rows.blocks():
-        first, start = start, start + block.X.shape[0]
-        target = _folder_of(folder, n_runs)
+        first_row, start = start, start + block.X.shape[0]
+        run_folder = _run_folder(folder, n_runs)
         n_runs += 1
-        if (target / _STARTS).exists():
+        if (run_folder / _STARTS).exists():
             continue
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
+        temporary = run_folder.with_name(f".{run_folder.name}.{os.getpid()}")
         try:
-            with _writing(folder, nbytes):
+            with _DiskErrors(folder, nbytes):
                 temporary.mkdir()
-                _write_run(temporary, block.X, encode(block), assign(block.X, first), n_clusters)
-                os.rename(temporary, target)
+                _write_run(
+                    temporary, block.X, encode(block), assign(block.X, first_row), n_clusters
+                )
+                os.rename(temporary, run_folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return RowsByCluster(folder, n_runs, rows.n_features, rows.dtype)
 
 
-class _writing:
+class _DiskErrors:
     """Turns an OSError raised inside `with` into one line about the folder."""
 
     def __init__(self, folder: Path, nbytes: int) -> None:
@@ -195,7 +198,7 @@ def _gigabytes(nbytes: int) -> str:
     return f"{nbytes / 1e9:.2f} GB"
 
 
-def _folder_of(folder: Path, run: int) -> Path:
+def _run_folder(folder: Path, run: int) -> Path:
     return folder / f"run-{run:05d}"
 
 

@@ -57,10 +57,10 @@ def weighted_kmeans(
         labels = new_labels
         order = np.argsort(labels, kind="stable")
         occupied, starts = np.unique(labels[order], return_index=True)
-        mass = weights[order]
-        sums = np.add.reduceat(X[order] * mass[:, None], starts, axis=0)
+        sorted_weights = weights[order]
+        sums = np.add.reduceat(X[order] * sorted_weights[:, None], starts, axis=0)
         # A centre that loses all its rows keeps its position.
-        centres[occupied] = sums / np.add.reduceat(mass, starts)[:, None]
+        centres[occupied] = sums / np.add.reduceat(sorted_weights, starts)[:, None]
     return centres
 
 
@@ -80,6 +80,8 @@ def _initial_centres(
 
 def _draw(mass: np.ndarray, rng: np.random.RandomState) -> int:
     """Draw an index with probabilities proportional to mass : (n,)."""
-    total = np.cumsum(mass)
+    cumulative = np.cumsum(mass)
     # With side="right" an index with mass 0 is never drawn.
-    return min(int(np.searchsorted(total, rng.uniform(0.0, total[-1]), "right")), len(mass) - 1)
+    return min(
+        int(np.searchsorted(cumulative, rng.uniform(0.0, cumulative[-1]), "right")), len(mass) - 1
+    )

@@ -1,7 +1,7 @@
 """The subcommands of `kbench`, one module each.
 
-A module reads the words of its command, calls what does the work, and prints. The work itself is in
-`kbench.run`, `kbench.report` and `kbench.data`; the choice of the command is in `kbench.cli`.
+A module reads the words of its command, calls the functions of `kbench.run`, `kbench.report` and
+`kbench.data` that do the work, and prints. `kbench.cli` chooses the command.
 """
 
 # Subcommand -> (description, module of this package with main(argv) -> exit code)

@@ -41,13 +41,15 @@ def parse_words(
     allowed = list(keys)
     bare: list[str] = []
     values: dict[str, str] = {}
-    for word, after in zip_longest(argv, argv[1:], fillvalue=""):
+    for word, next_word in zip_longest(argv, argv[1:], fillvalue=""):
         key, equals, value = word.partition("=")
         if not equals and not word.startswith("-"):
             bare.append(word)
         elif not equals or key not in allowed:
             raise ConfigError(
-                _unknown_word_message(word, after, allowed, allowed if listed is None else listed)
+                _unknown_word_message(
+                    word, next_word, allowed, allowed if listed is None else listed
+                )
             )
         elif key in values:
             raise ConfigError(f"{key} is given twice, by {key}={values[key]} and {word}")
@@ -59,16 +61,16 @@ def parse_words(
 
 
 def _unknown_word_message(
-    word: str, after: str, allowed: Sequence[str], listed: Iterable[str]
+    word: str, next_word: str, allowed: Sequence[str], listed: Iterable[str]
 ) -> str:
     """The error message for a flag, or for KEY=VALUE whose key is not in `allowed`.
 
-    after : the next word, which may be the value of a flag
+    next_word : the next word, which may be the value of a flag
     """
     key, _, value = word.partition("=")
     name = key.lstrip("-+~")
     if key != name and name in allowed:
-        return f"this command takes no {key}: write {name}={value or after or 'VALUE'}"
+        return f"this command takes no {key}: write {name}={value or next_word or 'VALUE'}"
     hint = synonym(key, allowed) or nearest(name, allowed)
     if not hint and listed:
         hint = f"; it takes {', '.join(f'{item}=...' for item in listed)}"

@@ -58,32 +58,32 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
     # Importing one estimator of kbench also imports numba, which all estimators need.
     sandbox = preloading_sandbox(["kbench.methods:KernelSVC"])
     sandbox.prepare()
-    begin = time.monotonic()
+    began = time.monotonic()
     with composer() as hydra:
         problems = [
             (name, *problem)
             for name in names or options("method")
             for problem in _problems(hydra, name)
         ]
-    for count, (name, task, path, params) in enumerate(problems, 1):
-        request = {"path": path, "params": params, "task": task}
-        job = sandbox.start(_fit_both, request, Limits(wall_s=None))
+    for number, (name, task, target, params) in enumerate(problems, 1):
+        request = {"target": target, "params": params, "task": task}
+        job = sandbox.start(_fit_in_both_precisions, request, Limits(wall_s=None))
         outcome = None
         while outcome is None:
             if wait([job.connection], timeout=_TICK_S):
                 outcome = job.news()
             else:
-                seconds = time.monotonic() - begin
-                show("", f"{count}/{len(problems)} {name}, {task}: compiling, {seconds:.0f} s")
+                seconds = time.monotonic() - began
+                show("", f"{number}/{len(problems)} {name}, {task}: compiling, {seconds:.0f} s")
         row = outcome.result.get("row") or {}
         text = f"compiled {row['compiled_s']:.1f} s" if row else outcome.message
         show(f"  {name:24} {task:10} {text}", "")
-    show(f"{len(problems)} problems in {time.monotonic() - begin:.0f} s", "")
+    show(f"{len(problems)} problems in {time.monotonic() - began:.0f} s", "")
     return True
 
 
 @contextmanager
-def lines() -> Iterator[Callable[[str, str], None]]:
+def progress_lines() -> Iterator[Callable[[str, str], None]]:
     """A function `show` for `compile_methods`; only a terminal shows the progress."""
     is_terminal = sys.stdout.isatty()
     erase = "\r\x1b[K" if is_terminal else ""
@@ -108,7 +108,7 @@ def cache_folder() -> Path:
 
 
 def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """(task, class, parameters) of each kind of problem that a method of kbench solves."""
+    """(task, `module:Class`, parameters) of each kind of problem that a method of kbench solves."""
     from kbench.run.planning import registry
     from kbench.run.planning.method_file import MethodFile
 
@@ -120,17 +120,19 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
             tasks = method.estimator if isinstance(method.estimator, Mapping) else _DATASETS
             if task not in tasks or task not in (method.meta.get("tasks") or _DATASETS):
                 continue
-            path = registry.target(method.estimator_for(task), method.parts)
+            target = registry.target(method.estimator_for(task), method.parts)
         except ConfigError as error:
             print(f"  {name}: {error}", file=sys.stderr)
             return problems
-        if path.startswith("kbench."):
+        if target.startswith("kbench."):
             params = {**method.params, **(method.meta.get("warmup") or {})}
-            problems.append((task, path, params))
+            problems.append((task, target, params))
     return problems
 
 
-def _fit_both(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+def _fit_in_both_precisions(
+    request: dict[str, Any], send: Callable[[dict[str, Any]], None]
+) -> None:
     """Fit and predict in both precisions in a worker; arrays are read-only like those of a run."""
     from kbench.run.execution.worker import set_threads
     from kbench.run.planning import registry
@@ -141,7 +143,7 @@ def _fit_both(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -
     for dtype in (np.float32, np.float64):
         X, y = _rows(request["task"], dtype)
         try:
-            estimator = registry.build(request["path"], params, 0)
+            estimator = registry.build(request["target"], params, 0)
             clock.listen()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

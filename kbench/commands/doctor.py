@@ -36,12 +36,12 @@ def main(argv: Sequence[str]) -> int:
     for word in argv:
         if word.lstrip("-").startswith("compil"):
             raise ConfigError(f"kbench doctor takes no {word}: write --compile")
-    bare, values = parse_words(argv, ["results_dir", "datasets_dir"])
-    if bare:
-        raise ConfigError(f"kbench doctor takes no {bare[0]!r}")
+    words, values = parse_words(argv, ["results_dir", "datasets_dir"])
+    if words:
+        raise ConfigError(f"kbench doctor takes no {words[0]!r}")
     environment = describe()
     print(f"environment {environment_id(environment)}")
-    _show(environment)
+    _print_nested(environment)
     print("BLAS and OpenMP")
     for pool in _pools():
         print(f"  {pool}")
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     for extra, package in sorted(EXTRAS.items()):
         state = "installed" if find_spec(package) else f"absent: pip install 'kbench[{extra}]'"
         print(f"  {extra:12} {state}")
-    healthy = _folders(values)
+    healthy = _print_folders(values)
     print("limits")
     for name, is_effective, detail in _trials():
         healthy &= is_effective
@@ -58,18 +58,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _compile(argv: Sequence[str]) -> int:
-    from kbench.commands.compiling import cache_folder, compile_methods, lines
+    from kbench.commands.compiling import cache_folder, compile_methods, progress_lines
 
     print(f"compiled code is kept in {cache_folder()}")
-    with lines() as show:
+    with progress_lines() as show:
         return 0 if compile_methods(argv, show) else 1
 
 
-def _show(values: dict[str, Any], indent: str = "  ") -> None:
+def _print_nested(values: dict[str, Any], indent: str = "  ") -> None:
     for name, value in values.items():
         if isinstance(value, dict):
             print(f"{indent}{name}")
-            _show(value, indent + "  ")
+            _print_nested(value, indent + "  ")
         else:
             print(f"{indent}{name:16} {value}")
 
@@ -85,7 +85,7 @@ def _pools() -> list[str]:
     ]
 
 
-def _folders(values: dict[str, str]) -> bool:
+def _print_folders(values: dict[str, str]) -> bool:
     from kbench.config import roots
     from kbench.data import Folders
 
@@ -126,7 +126,7 @@ def _sleep(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None
     time.sleep(_SETUP_S)
 
 
-def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+def _succeed(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     send({"event": "result", "status": "ok"})
 
 
@@ -138,7 +138,7 @@ def _trials() -> list[tuple[str, bool, str]]:
     limits = Limits(wall_s=None, setup_s=_SETUP_S)
     sandbox = Sandbox(["kbench.commands.doctor"])
     trials: tuple[tuple[str, Any, dict[str, Any], set[str]], ...] = (
-        ("worker", _report, {}, {"ok"}),
+        ("worker", _succeed, {}, {"ok"}),
         ("wall_s", _sleep, {"wall_s": _SECONDS}, {"timeout"}),
         ("cpu_s", _use_cpu, {"cpu_s": _SECONDS}, {"timeout"}),
         ("memory_mb", _take_memory, {"memory_mb": _MEMORY_MB}, {"memory"}),

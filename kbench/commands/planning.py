@@ -35,8 +35,8 @@ def main(argv: Sequence[str]) -> int:
     from kbench.data import Folders, status
     from kbench.run.execution.preparing import obtain_in
     from kbench.run.execution.rehearsal import check_methods, refused_runs, rehearsed
-    from kbench.run.execution.runner import environment_of, finished_here, split
-    from kbench.run.planning.durations import COLUMNS, expected
+    from kbench.run.execution.runner import environment_of, finished_here, todo_and_done
+    from kbench.run.planning.durations import COLUMNS, duration_lines
     from kbench.run.planning.plan import make_plan
     from kbench.run.results.folder import ResultsFolder
     from kbench.run.results.user_functions import Callbacks
@@ -45,16 +45,17 @@ def main(argv: Sequence[str]) -> int:
         plan = make_plan(hydra, overrides, multirun=multirun)
     Callbacks(plan.settings.callbacks)  # raises if a name cannot be imported
     finished = finished_here(plan)
-    todo, done = split(plan, finished)
+    todo, done = todo_and_done(plan, finished)
     if todo or plan.absent:
-        plan.without_repeats(check_methods(sandbox, plan))
-        todo, done = split(plan, finished)
+        plan.drop_repeats(check_methods(sandbox, plan))
+        todo, done = todo_and_done(plan, finished)
     obtain = obtain_in(sandbox)
     folders = Folders.from_environment(plan.settings.datasets_dir)
-    for name, data in {run.data_key: run.dataset_config for run in todo}.items():
-        if data["source"]["kind"] in ("file", "sklearn"):  # sklearn has small sets without files
-            plan.prepared[name] = obtain(data, replace(plan.settings, download=False))
-        elif (folder := status(data, folders).prepared) is not None:
+    for name, dataset_config in {run.data_key: run.dataset_config for run in todo}.items():
+        # The data sets of sklearn are small and need no files.
+        if dataset_config["source"]["kind"] in ("file", "sklearn"):
+            plan.prepared[name] = obtain(dataset_config, replace(plan.settings, download=False))
+        elif (folder := status(dataset_config, folders).prepared) is not None:
             plan.prepared[name] = folder
     if lines := refused_runs(sandbox, plan, todo) or rehearsed(sandbox, plan, todo):
         raise ConfigError(f"{lines[0]}{further(lines)}")
@@ -69,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
         for dataset, method in pairs:
             counts = f"{n_todo[dataset, method]:6} to run {n_done[dataset, method]:6} done"
             print(f"{f'{method} on {dataset}':{width}} {counts}")
-    for line in [*plan.hidden, *(f"tuned: {line}" for line in plan.tuned)]:
+    for line in [*plan.hidden_lines, *(f"tuned: {line}" for line in plan.tuned_lines)]:
         print(line)
     for reason in plan.dropped:
         print(f"dropped: {reason}")
@@ -82,6 +83,6 @@ def main(argv: Sequence[str]) -> int:
         if todo:
             rows = ResultsFolder(plan.settings.results_dir).measured(COLUMNS)
             at_once = plan.settings.parallel.at_once
-            for line in expected(todo, rows, environment_of(plan), at_once):
+            for line in duration_lines(todo, rows, environment_of(plan), at_once):
                 print(line)
     return 0

@@ -26,9 +26,10 @@ and differences of every pair over the same seeds, with 95 % bootstrap intervals
 
 `kbench report ranking [task=regression] [n=20000] [d=30] [classes=5] [format=...]` ranks methods
 for data like yours: distances to the best score, ranks, seconds and failures over data sets of a
-task within a factor of ten of n training rows and d features, and within three of the classes (if
-fewer than two are left, over more sets, as a note says). The settings of the methods were chosen
-without test rows. The rows are those that came with kbench and your own of the same experiments.
+task within a factor of ten of n training rows and d features, and a factor of three of the classes
+(if fewer than two are left, over more sets, as a note says). The settings of the methods were
+chosen without test rows. The rows are those that came with kbench, and your own rows of the same
+experiments.
 
 `kbench report plot [x=fit_cpu_s] [y=accuracy] [method=...] [dataset=...] [out=plot.png]` draws a
 panel for each data set, as PNG, SVG or PDF: methods over a measured column with the Pareto front,
@@ -67,19 +68,23 @@ if TYPE_CHECKING:
 WORDS = ("compare", "pages", "plot", "ranking", *sorted(entry_points(group="kbench.reports").names))
 KEYS = ["format", "out", "method", "dataset", "tag", "metric", "columns", "settings", "trials"]
 KEYS += ["reference", "results_dir", "table", "task", "n", "d", "classes", "x", "y"]
-# Key that only one kind of report takes -> the word of this report.
-_ONLY_IN = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
-_ONLY_IN |= {"classes": "ranking", "x": "plot", "y": "plot"}
+# Key that only one kind of report takes -> the word of the command line for this report.
+_REPORT_OF_KEY = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
+_REPORT_OF_KEY |= {"classes": "ranking", "x": "plot", "y": "plot"}
 # Keys that choose rows, and keys of reports that can be printed.
 _ROW_KEYS = ("method", "dataset", "tag", "reference", "results_dir")
 _PRINT_KEYS = ("format", "out", "reference", "results_dir")
 # Keys that a plot does not take -> what to write instead.
-_FOR_PLOT = {"format": "out=plot.{} chooses it", "metric": "write y={}", "columns": "write x={}"}
+_INSTEAD_IN_PLOT = {
+    "format": "out=plot.{} chooses it",
+    "metric": "write y={}",
+    "columns": "write x={}",
+}
 # Suffix of a file -> the default format of this file.
-_SUFFIXES = {"txt": "terminal", "md": "markdown", "tex": "latex", "htm": "html"}
+_FORMAT_OF_SUFFIX = {"txt": "terminal", "md": "markdown", "tex": "latex", "htm": "html"}
 # Word -> the keys that this report takes; plug-ins take `_PLUGIN_KEYS`.
-_KEYS_OF = {
-    "": [key for key in KEYS if key not in _ONLY_IN],
+_KEYS_OF_REPORT = {
+    "": [key for key in KEYS if key not in _REPORT_OF_KEY],
     "compare": (*_ROW_KEYS, "format", "out", "metric", "trials"),
     "format=mlflow": (*_ROW_KEYS, "format", "out", "trials"),
     "pages": ("reference", "results_dir"),
@@ -93,19 +98,19 @@ def main(argv: Sequence[str]) -> int:
     """Print or write the report; exit code 0."""
     from kbench.report.plugins import installed_plugins
 
-    first = next((word for word in argv if "=" not in word), "")
-    bare, values = parse_words(argv, KEYS, _KEYS_OF.get(first, _PLUGIN_KEYS))
-    plugin = installed_plugins().get(bare[0]) if bare else None
-    if wrong := [*bare[1:], *(word for word in bare[:1] if not plugin and word not in WORDS)]:
-        hint = _hint_for(wrong[-1], bare[0])
+    first_word = next((word for word in argv if "=" not in word), "")
+    words, values = parse_words(argv, KEYS, _KEYS_OF_REPORT.get(first_word, _PLUGIN_KEYS))
+    plugin = installed_plugins().get(words[0]) if words else None
+    if wrong := [*words[1:], *(word for word in words[:1] if not plugin and word not in WORDS)]:
+        hint = _hint_for(wrong[-1], words[0])
         raise ConfigError(f"kbench report takes no {wrong[-1]!r}{hint}")
-    word = bare[0] if bare else "format=mlflow" if values.get("format") == "mlflow" else ""
+    word = words[0] if words else "format=mlflow" if values.get("format") == "mlflow" else ""
     command = " ".join(["report", word]).rstrip()
     for key in values:
-        if key not in _KEYS_OF.get(word, _PLUGIN_KEYS):
-            remark = f"; kbench report {_ONLY_IN[key]} does" if key in _ONLY_IN else ""
-            if word == "plot" and key in _FOR_PLOT:
-                remark = f": {_FOR_PLOT[key].format(values[key])}"
+        if key not in _KEYS_OF_REPORT.get(word, _PLUGIN_KEYS):
+            remark = f"; kbench report {_REPORT_OF_KEY[key]} does" if key in _REPORT_OF_KEY else ""
+            if word == "plot" and key in _INSTEAD_IN_PLOT:
+                remark = f": {_INSTEAD_IN_PLOT[key].format(values[key])}"
             raise ConfigError(f"kbench {command} takes no {key}=...{remark}")
     folder = results_folder(values)
     if values.get("out") == "-":
@@ -115,20 +120,20 @@ def main(argv: Sequence[str]) -> int:
             plain = value.strip("[]").replace(" ", "")
             raise ConfigError(f"{key}={value}: write a list without brackets, as in {key}={plain}")
     if plugin is not None:
-        return _plugin(word, plugin, folder, values)
+        return _plugin_report(word, plugin, folder, values)
     return _REPORTS[word](folder, values)
 
 
-def _hint_for(word: str, first: str) -> str:
+def _hint_for(word: str, first_word: str) -> str:
     """What to write in place of a word that names no report."""
     from kbench.report import FORMATS
     from kbench.run.results.metrics import METRICS
 
-    if word in (*FORMATS, *_SUFFIXES):
-        return f": write format={_SUFFIXES.get(word, word)}"
-    if first == "compare":
+    if word in (*FORMATS, *_FORMAT_OF_SUFFIX):
+        return f": write format={_FORMAT_OF_SUFFIX.get(word, word)}"
+    if first_word == "compare":
         return f": write method={word}" + ",..." * ("," not in word)
-    if first == "papers":
+    if first_word == "papers":
         return f": write table={word}"
     if word in METRICS:
         return f": write kbench report ranking task={word}"
@@ -138,7 +143,7 @@ def _hint_for(word: str, first: str) -> str:
     return nearest(word, WORDS) or f", should be key=value or one of {words}"
 
 
-def _tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
+def _result_tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import FORMATS, SETTINGS, make_report
 
     output = _output_options(values, (*FORMATS, "mlflow"))
@@ -147,7 +152,7 @@ def _tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         metric=values.get("metric"),
         columns=parse_names(values.get("columns")),
         settings=parse_integer("settings", values.get("settings", str(SETTINGS))),
-        trials=_flag(values, "trials"),
+        trials=_parse_flag(values, "trials"),
         **_row_filters(values),
         **output,
     )
@@ -161,16 +166,18 @@ def _compare(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     text = make_comparison(
         folder,
         metric=values.get("metric"),
-        trials=_flag(values, "trials"),
+        trials=_parse_flag(values, "trials"),
         **_row_filters(values),
         **output,
     )
     return _deliver(text, output)
 
 
-def _plugin(word: str, plugin: "Plugin", folder: "ResultsFolder", values: Mapping[str, str]) -> int:
+def _plugin_report(
+    word: str, plugin: "Plugin", folder: "ResultsFolder", values: Mapping[str, str]
+) -> int:
     output = _output_options(values, plugin.formats, f"{word}.html")
-    reference = _flag(values, "reference", "true")
+    reference = _parse_flag(values, "reference", "true")
     text = plugin.make(
         folder, tables=parse_names(values.get("table")), reference=reference, **output
     )
@@ -191,7 +198,7 @@ def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         n=sizes.get("n"),
         d=sizes.get("d"),
         classes=sizes.get("classes"),
-        reference=_flag(values, "reference", "true"),
+        reference=_parse_flag(values, "reference", "true"),
         **output,
     )
     return _deliver(text, output)
@@ -210,7 +217,7 @@ def _mlflow(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import export_runs
 
     store = values.get("out") or f"sqlite:///{folder.path.resolve() / '_mlflow.db'}"
-    trials = _flag(values, "trials")
+    trials = _parse_flag(values, "trials")
     written, skipped = export_runs(folder, store, trials=trials, **_row_filters(values))
     print(f"{store}: {written:,} runs written, {skipped:,} were there")
     return 0
@@ -219,13 +226,13 @@ def _mlflow(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
 def _pages(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import write_report
 
-    for path in write_report(folder, reference=_flag(values, "reference", "true")):
+    for path in write_report(folder, reference=_parse_flag(values, "reference", "true")):
         print(path)
     return 0
 
 
 _REPORTS = {
-    "": _tables,
+    "": _result_tables,
     "compare": _compare,
     "format=mlflow": _mlflow,
     "pages": _pages,
@@ -237,20 +244,20 @@ _REPORTS = {
 def _row_filters(values: Mapping[str, str]) -> dict[str, Any]:
     """The arguments that choose a report's rows."""
     options = {f"{key}s": parse_names(values.get(key)) for key in ("method", "dataset", "tag")}
-    return {**options, "reference": _flag(values, "reference")}
+    return {**options, "reference": _parse_flag(values, "reference")}
 
 
 def _output_options(
-    values: Mapping[str, str], formats: Iterable[str], page: str = "report.html"
+    values: Mapping[str, str], formats: Iterable[str], page_name: str = "report.html"
 ) -> dict[str, Any]:
     """Arguments of a report that say how and where it is written: `format`, `out` and `colour`.
 
-    `out` is None for standard output; a page goes to the file `page` by default.
+    `out` is None for standard output; a page goes to the file `page_name` by default.
     """
     from kbench.report.text.terminal import takes_colour
 
     format = one_of("format", values.get("format") or _format_of(values.get("out")), formats)
-    name = values.get("out") or (page if format == "html" else None)
+    name = values.get("out") or (page_name if format == "html" else None)
     out = None if name is None else Path(name)
     return {"format": format, "out": out, "colour": out is None and takes_colour(sys.stdout)}
 
@@ -260,7 +267,7 @@ def _format_of(out: str | None) -> str:
     from kbench.report import FORMATS
 
     suffix = Path(out or "").suffix.lower().removeprefix(".")
-    format = _SUFFIXES.get(suffix, suffix) or "terminal"
+    format = _FORMAT_OF_SUFFIX.get(suffix, suffix) or "terminal"
     if format not in FORMATS:
         raise ConfigError(
             f"out={out}: no report has the suffix .{suffix}; write format=NAME too, one of "
@@ -278,5 +285,5 @@ def _deliver(text: str, output: Mapping[str, Any]) -> int:
     return 0
 
 
-def _flag(values: Mapping[str, str], key: str, default: str = "false") -> bool:
+def _parse_flag(values: Mapping[str, str], key: str, default: str = "false") -> bool:
     return parse_boolean(key, values.get(key, default))

@@ -34,23 +34,23 @@ def main(argv: Sequence[str]) -> int:
 
     from kbench.run.execution.preparing import obtain_in
     from kbench.run.execution.rehearsal import check_methods, refused_runs
-    from kbench.run.execution.runner import Runner, finished_here, split
+    from kbench.run.execution.runner import Runner, finished_here, todo_and_done
     from kbench.run.planning.plan import make_plan
 
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
-        if plan.searches:
+        if plan.tune_experiments:
             raise ConfigError(
-                f"the runs of experiment {plan.searches[0]} are candidates, scored on held-out "
-                f"training rows by `kbench tune experiment={plan.searches[0]}`"
+                f"the runs of experiment {plan.tune_experiments[0]} are candidates, scored on "
+                f"held-out training rows by `kbench tune experiment={plan.tune_experiments[0]}`"
             )
         finished = finished_here(plan)
-        remaining, _ = split(plan, finished)
+        remaining, _ = todo_and_done(plan, finished)
         if remaining or plan.absent:
             idle = check_methods(sandbox, plan)
             plan = make_plan(hydra, overrides, multirun=multirun, obtain=obtain_in(sandbox))
-            plan.without_repeats(idle)
-            remaining, _ = split(plan, finished)
+            plan.drop_repeats(idle)
+            remaining, _ = todo_and_done(plan, finished)
             lines = refused_runs(sandbox, plan, remaining)
             if lines and len(lines) == len(remaining):  # otherwise the accepted runs are made
                 raise ConfigError(f"{lines[0]}{further(lines)}")
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
         task_dropped = any(": not for " in reason for reason in plan.dropped)
         hint = "; `kbench list methods` shows the tasks of each" if task_dropped else ""
         raise ConfigError("nothing to run: " + "; ".join(plan.dropped) + hint)
-    for line in [*plan.hidden, *(f"tuned: {line}" for line in plan.tuned)]:
+    for line in [*plan.hidden_lines, *(f"tuned: {line}" for line in plan.tuned_lines)]:
         print(line, file=sys.stderr)
     for reason in plan.dropped:
         print(f"dropped: {reason}", file=sys.stderr)

@@ -66,14 +66,19 @@ def main(argv: Sequence[str]) -> int:
             "kbench tune takes no on_error=...: a trial that fails is a setting that loses"
         )
     command = shlex.join(["kbench", "tune", *argv])
-    _search(tune_words)  # raises before the planning if a word is wrong
+    _parse_search(tune_words)  # raises before the planning if a word is wrong
     with composer() as hydra:
         requested = searches(hydra, overrides)
-        typed = {word.partition("=")[0].removeprefix("tune.") for word in tune_words}
-        if typed & {"cv", "validation"}:  # either replaces the other in the experiment's budget
-            typed |= {"cv", "validation"}
-        budget = {key: value for key, value in requested.budget.items() if key not in typed}
-        search = _search([*(f"tune.{k}={hydra_value(v)}" for k, v in budget.items()), *tune_words])
+        typed_keys = {word.partition("=")[0].removeprefix("tune.") for word in tune_words}
+        if typed_keys & {
+            "cv",
+            "validation",
+        }:  # either replaces the other in the experiment's budget
+            typed_keys |= {"cv", "validation"}
+        budget = {key: value for key, value in requested.budget.items() if key not in typed_keys}
+        search = _parse_search(
+            [*(f"tune.{k}={hydra_value(v)}" for k, v in budget.items()), *tune_words]
+        )
         for message in requested.absent.values():
             print(f"left out: {message}", file=sys.stderr)
         code = 1 if requested.absent else 0
@@ -93,11 +98,11 @@ def _report(result: "SearchResult", search: Search, command: str) -> int:
     for reason in result.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
     if result.stopped_by is not None:
-        print(f"stopped: {_counted(result)}; the same command continues from there")
+        print(f"stopped: {_counts_text(result)}; the same command continues from there")
         return result.exit_code
     if not result.ranked:
         budget = f"the budget of {search.budget} is reached and " if result.budget_spent else ""
-        print(f"nothing is written: {budget}no setting finished every fold; {_counted(result)}")
+        print(f"nothing is written: {budget}no setting finished every fold; {_counts_text(result)}")
         for run, status, message in result.failed[:_MAX_PRINTED]:
             print(f"{run.label}: {status}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
         return 1
@@ -107,20 +112,20 @@ def _report(result: "SearchResult", search: Search, command: str) -> int:
     path = write_tuned(*pair, result.params, result.summary(search), command, result.tuned_set)
     if result.budget_spent:
         print(f"the budget of {search.budget} is reached: this is the best so far")
-    print(f"{_counted(result)}; wrote {path}, {users(*pair, result.tuned_set)}")
+    print(f"{_counts_text(result)}; wrote {path}, {users(*pair, result.tuned_set)}")
     return result.exit_code
 
 
-def _counted(result: "SearchResult") -> str:
-    """'trials: 124 ok, 1 timeout'."""
+def _counts_text(result: "SearchResult") -> str:
+    """The number of trials of each status, such as 'trials: 124 ok, 1 timeout'."""
     counts = ", ".join(f"{n} {status}" for status, n in sorted(result.counts.items()))
     return f"trials: {counts or 'none'}"
 
 
 def _table(result: "SearchResult") -> list[str]:
     """Lines of the best settings, with score, training rows and parameters."""
-    head = [f"validation {result.metric.name}", "rows", *result.varied]
-    lines = [head]
+    header = [f"validation {result.metric.name}", "rows", *result.varied]
+    lines = [header]
     for candidate in result.ranked[:_MAX_PRINTED]:
         spread = "" if candidate.sd is None else f" ± {candidate.sd:.4f}"
         values = [_value_text(candidate.params[name]) for name in result.varied]
@@ -133,8 +138,8 @@ def _value_text(value: Any) -> str:
     return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
-def _search(words: Sequence[str]) -> Search:
-    """The keys of tune.*, typed and checked."""
+def _parse_search(words: Sequence[str]) -> Search:
+    """The search that the words tune.KEY=VALUE describe; ConfigError if one of them is wrong."""
     _, values = parse_words(words, [f"tune.{key}" for key in _KEYS])
     options = {key.removeprefix("tune."): value for key, value in values.items()}
     if "cv" in options and "validation" in options:
@@ -150,16 +155,16 @@ def _search(words: Sequence[str]) -> Search:
         if key in options:
             fields[name] = parse_integer(f"tune.{key}", options[key], minimum)
     if "validation" in options:
-        fields["validation"] = _number("tune.validation", options["validation"], below=1.0)
+        fields["validation"] = _parse_number("tune.validation", options["validation"], below=1.0)
     if "seconds" in options:
-        fields["seconds"] = _number("tune.seconds", options["seconds"])
+        fields["seconds"] = _parse_number("tune.seconds", options["seconds"])
     if "halving" in options:
         fields["halving"] = parse_boolean("tune.halving", options["halving"])
     search_words = tuple(f"tune.{key}={options[key]}" for key in _SEARCH_KEYS if key in options)
     return Search(**fields, metric=options.get("metric"), of_several=search_words)
 
 
-def _number(key: str, text: str, *, below: float = math.inf) -> float:
+def _parse_number(key: str, text: str, *, below: float = math.inf) -> float:
     try:
         value = float(text)
     except ValueError:

@@ -2,8 +2,8 @@
 
 For f(z) = sum_i c_i k(z, z_i) with a kernel that depends on the distance alone,
 
-    grad f(z) = sum_i c_i s(z, z_i) (z_i - z),     G = mean over rows z of sum over outputs  grad
-    f(z) grad f(z)'
+    grad f(z) = sum_i c_i s(z, z_i) (z_i - z),
+    G = mean over rows z of the sum over outputs of grad f(z) grad f(z)'
 
 where s = 2 gamma k for the Gaussian kernel exp(-gamma r^2) and s = gamma k / r for the Matern
 kernel exp(-gamma r); there r = -log(k) / gamma, so that one kernel value gives both. All gradients
@@ -30,9 +30,9 @@ from kbench.kernels.functions.rbf import RBF
 # Number of kernel rows evaluated per block: 512 rows against 10,000 points are 20 MiB of float32,
 # which bounds the memory; fewer rows make the matrix products slower (`scripts/bench_metric.py`).
 _BLOCK_ROWS = 512
-# Smallest exponent gamma * r that float32 distinguishes from zero. Closer pairs are left out: their
-# direction is rounding. Guard.
-_CLOSEST = 1e-5
+# Smallest exponent gamma * r that float32 kernel values distinguish from zero. Closer pairs are
+# left out: their direction is rounding. Guard.
+_MIN_EXPONENT = 1e-5
 
 
 def gradient_outer_product(
@@ -93,19 +93,19 @@ def _gradients(
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """For each block of rows and each output: a slice, and gradients there, (b, d) float64."""
     coef = coef.astype(matrix.dtype)
-    by_signs = isinstance(matrix.kernel, Laplacian)
-    columns = np.ascontiguousarray(Z.T if by_signs else Z[:0].T, matrix.dtype)
+    is_laplacian = isinstance(matrix.kernel, Laplacian)
+    columns = np.ascontiguousarray(Z.T if is_laplacian else Z[:0].T, matrix.dtype)
     for start in range(0, len(rows), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
-        chosen = rows[block]
-        kernel_values = matrix.block(chosen) if values is None else values[block].copy()
+        block_rows = rows[block]
+        kernel_values = matrix.block(block_rows) if values is None else values[block].copy()
         slopes = _slopes(matrix.kernel, kernel_values)
         for output in coef.T:
             weights = slopes * output
-            if by_signs:
-                gradients = _signed_sums(weights, columns, chosen)
+            if is_laplacian:
+                gradients = _signed_sums(weights, columns, block_rows)
             else:
-                gradients = matmul(weights, Z) - weights.sum(axis=1)[:, None] * Z[chosen]
+                gradients = matmul(weights, Z) - weights.sum(axis=1)[:, None] * Z[block_rows]
             yield block, gradients.astype(np.float64)
 
 
@@ -119,7 +119,7 @@ def _slopes(kernel: Kernel, values: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             exponents = -np.log(values)
             values /= exponents
-        np.copyto(values, 0.0, where=exponents <= _CLOSEST)
+        np.copyto(values, 0.0, where=exponents <= _MIN_EXPONENT)
         # gamma k / r = gamma^2 k / (gamma r)
         values *= kernel.gamma**2
     else:

@@ -37,7 +37,7 @@ from kbench.metric.ridge_problem import (
     Standardised,
 )
 from kbench.metric.rounds import (
-    MAX_L1,
+    MAX_LAPLACIAN_FEATURES,
     MAX_RISE_AT_FULL_SIZE,
     WIDTH_GAIN,
     MetricCandidate,
@@ -291,7 +291,7 @@ class LearnedMetric(MapsRows):
         n_search = min(_rows_of(self.search_rows, d, _WIDE_SEARCH), len(training))
         n_all = min(_rows_of(self.max_rows, d, _WIDE), len(training))
         data = problem(scaling, indicators, n_search, _SEARCH_HELD_OUT)
-        if "laplacian" in self._kernels() and data.X.shape[1] > MAX_L1:
+        if "laplacian" in self._kernels() and data.X.shape[1] > MAX_LAPLACIAN_FEATURES:
             data = replace(data, laplacian_features=search.steepest(data, ridges))
         best, *others = compare(data, self.scaling_, options, ridges=ridges)
         finalists = [best] + [other for other in others if other.error <= _CLOSE * best.error]
@@ -398,7 +398,7 @@ class LearnedMetric(MapsRows):
         def error(name: str, indicators: bool) -> float:
             data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
             # Of many features only Matern 1/2 compares maps: the Laplacian kernel prefers the same.
-            has_many_features = data.X.shape[1] > MAX_L1 and len(kernels) > 1
+            has_many_features = data.X.shape[1] > MAX_LAPLACIAN_FEATURES and len(kernels) > 1
             quick = dict.fromkeys(kernels[:1] if has_many_features else kernels, ("diagonal",))
             label = name + ("+indicators" if indicators else "")
             return compare(data, label, quick, ridges=ridges[1::2] or ridges, n_rounds=1)[0].error

@@ -22,7 +22,7 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 # On kin40k, protein, wine and pendigits the better of matern12 and rbf is within 2 % of the lowest
 # held-out error over the widths 1/4, 1/2, 1 and 2 (`scripts/bench_metric.py widths`). The width
 # of the Laplacian kernel is not measured; it is that of matern12, also an exponential kernel.
-_WIDTH = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
+_WIDTHS = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
 # Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs. Set by hand.
 _MEDIAN_ROWS = 500
 # Weight of the squared error of a classifier beside its error rate. With n >= 800 held-out rows it
@@ -114,13 +114,13 @@ class RidgeProblem:
         matrix: KernelMatrix,
         ridges: Sequence[float],
         *,
-        beyond: bool = True,
+        try_larger: bool = True,
         rows: np.ndarray | None = None,
     ) -> tuple[float, float, np.ndarray, np.ndarray | None]:
         """Lowest held-out error, its ridge, coefficients (n, m), and the kernel values (a, n) of
         the indices `rows` : (a,) if they were computed for several ridges, else None.
 
-        beyond : Whether to try `LARGER_RIDGES` if the largest of several ridges is the best one.
+        try_larger : Whether to try `LARGER_RIDGES` if the largest of several ridges is best.
         """
         prepared_held = matrix.kernel.prepare(
             apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
@@ -128,7 +128,7 @@ class RidgeProblem:
         # Several ridges share the kernel values; one ridge leaves the memory to its factor.
         values = matrix.block(np.arange(len(matrix))) if len(ridges) > 1 else None
         best = self._best(matrix, prepared_held, ridges, values)
-        for ridge in LARGER_RIDGES if beyond and len(ridges) > 1 else ():
+        for ridge in LARGER_RIDGES if try_larger and len(ridges) > 1 else ():
             if best[1] < max(ridges) or ridge <= best[1]:
                 continue
             model = self._best(matrix, prepared_held, (ridge,), values)
@@ -138,7 +138,7 @@ class RidgeProblem:
         return *best, None if values is None or rows is None else values[rows]
 
     def held_predictions(self, root: Root, kernel: str, gamma: float, ridge: float) -> np.ndarray:
-        """A model's predictions at the held-out rows; (v, m). It is solved again, O(n^3 / 3)."""
+        """A model's predictions at the held-out rows; (v, m). Solves it again, in O(n^3 / 3)."""
         Z = apply_root(self.X, root).astype(np.float32)
         matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)
         prepared_held = matrix.kernel.prepare(
@@ -153,9 +153,11 @@ class RidgeProblem:
         """Whether predictions (v, m) at the held-out rows have lower losses than the mean training
         target, or the most frequent class, by `_STANDARD_ERRORS`."""
         constant = np.repeat(self.Y.mean(axis=0)[None], len(predictions), axis=0)
-        of_model = self.targets.losses(predictions, self.held_targets)
-        of_constant = self.targets.losses(constant, self.held_targets)
-        return exceeds(of_constant, of_model, _STANDARD_ERRORS[self.targets.is_classification])
+        model_losses = self.targets.losses(predictions, self.held_targets)
+        constant_losses = self.targets.losses(constant, self.held_targets)
+        return exceeds(
+            constant_losses, model_losses, _STANDARD_ERRORS[self.targets.is_classification]
+        )
 
     def _best(
         self,
@@ -230,12 +232,12 @@ def exceeds(larger: np.ndarray, smaller: np.ndarray, standard_errors: float) -> 
 
 
 def gamma_of_width(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
-    """1 / w, or 1 / w^2 for the Gaussian kernel, of w = `width` times `_WIDTH` times the median
+    """1 / w, or 1 / w^2 for the Gaussian kernel, of w = `width` times `_WIDTHS` times the median
     distance between rows."""
     sample = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)
     distances = pdist(sample, "cityblock" if kernel == "laplacian" else "euclidean")
     median = float(np.median(distances)) if len(sample) > 1 else 1.0
-    width *= _WIDTH[kernel] * (median or 1.0)
+    width *= _WIDTHS[kernel] * (median or 1.0)
     return 1.0 / (width**2 if kernel == "rbf" else width)
 
 

@@ -18,17 +18,17 @@ _WIDTH_STEP, _MAX_WIDTH_STEPS = 2.0, 3
 # widths differ by 3 % (two of five seeds); with all rows they are .042 (the narrower one) and .066
 # (`scripts/bench_metric.py sets`).
 WIDTH_GAIN = 0.05
-# Rounds end when the held-out error is at least this multiple of the lowest one: in the search,
-# whose rounds are cheap, so that a later one may be better; and at full size, where a round that
-# gains less than a per cent is not worth its seconds. Set by hand.
+# Rounds end when the held-out error is at least this multiple of the lowest one. In the search,
+# whose rounds are cheap, errors may rise by 5 %, as a later round may still be better; at full size
+# a round that gains less than 1 % is not worth its seconds. Set by hand.
 _MAX_RISE, MAX_RISE_AT_FULL_SIZE = 1.05, 0.99
-# A structure is given up after two rounds if its lowest error is this multiple of another one's of
-# the same kernel: 2,000 rows do not rank errors that are closer. Set by hand.
-_CLOSE = 1.05
+# After the second round, a structure is given up if its lowest error exceeds this multiple of the
+# lowest error of all structures: 2,000 rows do not rank errors that are closer. Set by hand.
+_GIVE_UP_RATIO = 1.05
 # Maximum number of features that the Laplacian kernel weighs, those with the largest gradients of a
 # Matern ridge regression: its distances are not matrix products, and take about 10 times as long
 # for a feature (`scripts/bench_metric.py`).
-MAX_L1 = 128
+MAX_LAPLACIAN_FEATURES = 128
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class MetricCandidate:
     structure: str
     ridge: float
     gamma: float
-    width: float  # multiple of `ridge_problem._WIDTH` times the median distance
+    width: float  # multiple of `ridge_problem._WIDTHS` times the median distance
     # (d, r), M = root root' on standardised features; (d,) of a diagonal M; or a map of each column
     root: Root
     n_rows: int
 
     def held_predictions(self, data: RidgeProblem) -> np.ndarray:
-        """The values of its model at the held-out rows, from a new factorisation."""
+        """Predictions of this metric's model at the held-out rows, from a new factorisation."""
         return data.held_predictions(self.root, self.kernel, self.gamma, self.ridge)
 
 
@@ -61,11 +61,11 @@ def preferred(ranked: Sequence[MetricCandidate], data: RidgeProblem) -> Sequence
     plain = [candidate for candidate in ranked if candidate.structure != "warped"]
     if not plain or plain[0] is ranked[0]:
         return ranked
-    of_plain, of_warped = (
+    plain_errors, warped_errors = (
         ((candidate.held_predictions(data) - data.held_targets) ** 2).mean(axis=1)
         for candidate in (plain[0], ranked[0])
     )
-    return ranked if exceeds(of_plain, of_warped, 1.0) else plain
+    return ranked if exceeds(plain_errors, warped_errors, 1.0) else plain
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Rounds:
     """Learns metrics from the gradients of ridge regressions."""
 
     n_rounds: int
-    gradient_rows: int  # Rows at which gradients are taken
+    gradient_rows: int  # number of rows at which gradients are taken
     rng: np.random.RandomState
 
     def steepest(self, data: RidgeProblem, ridges: Sequence[float]) -> np.ndarray:
@@ -99,7 +99,7 @@ class Rounds:
         coef = data.solve(root, matrix, ridges)[2]
         gradient_rows = self.rng.permutation(len(Z))[: self.gradient_rows]
         squares = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=True)
-        return np.argsort(-squares, kind="stable")[:MAX_L1]
+        return np.argsort(-squares, kind="stable")[:MAX_LAPLACIAN_FEATURES]
 
     def metrics(
         self,
@@ -117,7 +117,7 @@ class Rounds:
 
         The rounds go on from `start`, a metric learned of fewer rows, or begin with the identity,
         whose model all structures share. After the second round, structures whose lowest error
-        exceeds the lowest of all by the factor `_CLOSE` are given up.
+        exceeds the lowest of all by the factor `_GIVE_UP_RATIO` are given up.
 
         Parameters
         ----------
@@ -147,14 +147,14 @@ class Rounds:
         gradient_rows = self.rng.permutation(n)[: self.gradient_rows]
         all_ridges = (*ridges, *LARGER_RIDGES)
 
-        def smaller(ridge: float) -> tuple[float, ...]:
+        def with_smaller(ridge: float) -> tuple[float, ...]:
             """The next smaller ridge and this one: with more rows the best ridge is smaller."""
-            place = all_ridges.index(ridge)
-            return all_ridges[max(place - 1, 0) : place + 1]
+            index = all_ridges.index(ridge)
+            return all_ridges[max(index - 1, 0) : index + 1]
 
         first_ridges = ridges
         if start is not None:
-            first_ridges = smaller(start.ridge) if n > start.n_rows else (start.ridge,)
+            first_ridges = with_smaller(start.ridge) if n > start.n_rows else (start.ridge,)
         active = [_ActiveStructure(structure, root, first_ridges) for structure in structures]
         for n_round in range(n_rounds + 1):
             shared = None
@@ -165,7 +165,7 @@ class Rounds:
                         current.root,
                         matrix,
                         current.ridges,
-                        beyond=start is None,
+                        try_larger=start is None,
                         rows=gradient_rows,
                     )
                 error, ridge, coef, values = shared
@@ -178,11 +178,11 @@ class Rounds:
                 if not current.goes_on:
                     continue
                 if start is not None:
-                    current.ridges = smaller(ridge) if ridge < current.ridges[-1] else (ridge,)
+                    current.ridges = with_smaller(ridge) if ridge < current.ridges[-1] else (ridge,)
                 elif len(ridges) > 1:
                     # The best ridges of two successive rounds are seldom far from each other.
-                    place = all_ridges.index(ridge)
-                    current.ridges = all_ridges[max(place - 1, 0) : place + 2]
+                    index = all_ridges.index(ridge)
+                    current.ridges = all_ridges[max(index - 1, 0) : index + 2]
                 new_root = self._next_root(current, data.X, matrix, Z, coef, gradient_rows, values)
                 if new_root is None:
                     # A constant function has no gradients: there is nothing to learn.
@@ -190,8 +190,8 @@ class Rounds:
                 else:
                     current.root = new_root
             lowest = min((structure.lowest for structure in active), default=np.inf)
-            limit = np.inf if n_round == 0 else _CLOSE * lowest
-            active = [each for each in active if each.goes_on and each.lowest <= limit]
+            limit = np.inf if n_round == 0 else _GIVE_UP_RATIO * lowest
+            active = [item for item in active if item.goes_on and item.lowest <= limit]
 
     @staticmethod
     def _next_root(
@@ -220,7 +220,7 @@ class Rounds:
         else:
             metric = matmul(matmul(root, G), root.T)
         if not diagonal:
-            metric = _blocks(metric, current.structure)
+            metric = _within_groups(metric, current.structure)
         total = float(metric.sum() if diagonal else np.trace(metric))
         if not np.isfinite(total) or total <= 0.0:
             return None
@@ -231,10 +231,10 @@ class Rounds:
     ) -> MetricCandidate:
         """The metric `best` with a narrower kernel, and the same or the next larger ridge."""
         all_ridges = (*ridges, *LARGER_RIDGES)
-        place, width = all_ridges.index(best.ridge), best.width / _WIDTH_STEP
+        index, width = all_ridges.index(best.ridge), best.width / _WIDTH_STEP
         _, matrix, gamma = data.matrix(best.root, best.kernel, width, self.rng)
-        next_ridges = all_ridges[place : place + 2]
-        error, ridge, *_ = data.solve(best.root, matrix, next_ridges, beyond=False)
+        next_ridges = all_ridges[index : index + 2]
+        error, ridge, *_ = data.solve(best.root, matrix, next_ridges, try_larger=False)
         return replace(best, error=error, ridge=ridge, gamma=gamma, width=width)
 
     def widths(
@@ -255,7 +255,7 @@ class Rounds:
                 return
 
 
-def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:
+def _within_groups(metric: np.ndarray, structure: Any) -> np.ndarray:
     """M, or its blocks between features of equal group labels."""
     if isinstance(structure, str):
         return metric

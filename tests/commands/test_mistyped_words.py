@@ -254,10 +254,10 @@ def test_the_answer_names_what_would_be_right(here, capsys, words, instead):
     assert not list(here.rglob("*.parquet"))
 
 
-@pytest.mark.parametrize("report", reporting._KEYS_OF)
+@pytest.mark.parametrize("report", reporting._KEYS_OF_REPORT)
 def test_a_key_of_a_report_has_one_value(report, capsys):
     word = [report] if "=" not in report and report else []
-    for key in reporting._KEYS_OF[report]:
+    for key in reporting._KEYS_OF_REPORT[report]:
         for words, said in (
             ([f"{key}="], f"{key}= has no value"),
             ([f"{key}=a", f"{key}=b"], f"{key} is given twice, by {key}=a and {key}=b"),
@@ -329,7 +329,7 @@ def test_a_file_in_the_place_of_one_of_ours_is_said(here, group):
     with composer() as hydra:
         plan = make_plan(hydra, [f"{key}={value}" for key, value in words.items()])
     file = f"configs/{group}/{name}.yaml"
-    assert plan.hidden == [f"{file} is used in place of kbench's own {group} {name}"]
+    assert plan.hidden_lines == [f"{file} is used in place of kbench's own {group} {name}"]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ class LinearInChunks(SolvesBinaryProblems):
                     encode=targets.encode,
                     nbytes=survey.nbytes + 4 * survey.n,
                 )
-                blocks = spilled.parts(0)
+                blocks = spilled.run_blocks(0)
                 index = np.concatenate([y for _, y in blocks]).astype(np.int32)
             with trace.phase("solve"):
                 planes = self._planes([X for X, _ in blocks], index, class_bounds, deadline, trace)

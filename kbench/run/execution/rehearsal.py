@@ -14,7 +14,7 @@ from kbench.run.execution.worker import WARMUP_ROWS, rehearse
 from kbench.run.planning import registry
 from kbench.run.planning.bounds import Sizes, may_refuse, refused
 from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Idle, Plan
+from kbench.run.planning.plan import IdleParams, Plan
 from kbench.run.planning.task import Run, Task
 from kbench.run.results.added_scores import check as check_metrics
 from kbench.settings import Limits
@@ -24,13 +24,13 @@ from kbench.settings import Limits
 _REHEARSED_S = 10.0
 
 
-def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
+def check_methods(sandbox: Sandbox, plan: Plan) -> IdleParams:
     """Build every estimator of the plan once, in a worker, before any data are loaded.
 
     A worker that is killed is started once more. If it is killed again, the runs go on, and their
     rows have the errors.
 
-    Returns the parameters without effect, as `Plan.without_repeats` takes them.
+    Returns the parameters without effect, as `Plan.drop_repeats` takes them.
 
     Raises ConfigError: a class refuses a parameter or its value, or a score cannot be added.
     Raises ModelError: models of scikit-learn should be stored, but skops is not installed.

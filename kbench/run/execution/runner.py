@@ -45,7 +45,7 @@ from kbench.signals import handled, raise_again
 # Columns that the report of a run with status ok must have.
 _MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
 # Columns of a row that are attributes of its run.
-_OF_RUN = [
+_RUN_COLUMNS = [
     *("key", "method", "method_version", "dataset", "variant", "experiment", "seed", "task"),
     *("data_sha256", "tuned", "tuned_sha256", "threads", "command"),
 ]
@@ -90,7 +90,9 @@ def environment_of(plan: Plan) -> str | None:
     return provenance().environment_id if plan.settings.parallel.is_local else None
 
 
-def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, dict[str, Any]]]]:
+def todo_and_done(
+    plan: Plan, finished: Finished
+) -> tuple[list[Run], list[tuple[Run, dict[str, Any]]]]:
     """The runs to do, and the finished runs with their outcomes; `rerun` decides."""
     todo, done = [], []
     for run in plan.runs:
@@ -139,7 +141,7 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[tuple[Sandbox | Cluster
     elif plan.settings.parallel.is_local:
         yield sandbox, None
     else:
-        estimators = sorted({path for path, *_ in plan.estimators})
+        estimators = sorted({target for target, *_ in plan.estimators})
         with contextlib.closing(Cluster(plan.settings, estimators)) as cluster:
             yield cluster, None
 
@@ -180,7 +182,7 @@ class Runner:
         self._skip = skip or (lambda run: False)
         parallel = self.settings.parallel
         self._n_slots = parallel.in_flight if skip is None else parallel.at_once
-        todo, done = split(self.plan, finished)
+        todo, done = todo_and_done(self.plan, finished)
         for run, row in done:
             self._count_finished(run, row)
         raise_again()
@@ -367,7 +369,7 @@ class Runner:
             "params": run.params_key,
             "peak_bytes": outcome.peak_bytes,
             **measured,
-            **{name: getattr(run, name) for name in _OF_RUN},
+            **{name: getattr(run, name) for name in _RUN_COLUMNS},
             "jobs": outcome.at_once or self.settings.parallel.jobs,
             "environment": origin.environment_id,
             "kbench_version": origin.version,
@@ -375,7 +377,7 @@ class Runner:
             "dirty": origin.dirty,
             "source_sha256": source_sha256(run.estimator),
             "started_at": outcome.began or started,
-            # Characters; the file of `write_log` has more of the output. Set by hand.
+            # The last 2,000 characters; `write_log` stores more of the output. Set by hand.
             "log": outcome.log[-2000:] or None,
         }
 

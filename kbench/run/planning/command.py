@@ -13,7 +13,7 @@ def canonical(value: Any) -> str:
     """JSON with sorted keys in which 1 and 1.0 are the same number."""
 
     def plain(item: Any) -> Any:
-        # A plan of 10,000 runs asks for millions of items, most of them of these types.
+        # A plan of 10,000 runs converts millions of items, most of them of these types.
         if item is None or type(item) in (str, int, bool):
             return item
         if isinstance(item, (dict, Mapping)):
@@ -38,25 +38,25 @@ class Command:
     is part of the key, and all other keys that differ from the files. It names no tuned file,
     because such a file may change.
 
-    config, bare : The composed config with and without the command's values.
+    config, default_config : The composed config with and without the command's values.
     """
 
-    def __init__(self, config: dict[str, Any], bare: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], default_config: dict[str, Any]) -> None:
         words = [f"method={config['method']['name']}", f"dataset={config['dataset']['name']}"]
         words.append("tuned=none")
         for group, required in (("dataset", ()), ("limits", KEPT_LIMITS)):
-            plain = flatten(bare[group])
+            defaults = flatten(default_config[group])
             for key, value in flatten(config[group]).items():
-                if key in required or key not in plain or plain[key] != value:
-                    sign = "" if key in plain else "++"
+                if key in required or key not in defaults or defaults[key] != value:
+                    sign = "" if key in defaults else "++"
                     words.append(f"{sign}{group}.{key}={hydra_value(value)}")
         self._head = shlex.join(["kbench", *words])
-        self._known = set(bare["method"])
+        self._file_params = set(default_config["method"])
 
     def tail(self, params: Mapping[str, Any]) -> str:
         """The end of the command of runs with these parameters, the values of a preset included."""
         return shlex.join(
-            f"{'' if key in self._known else '++'}method.{key}={hydra_value(value)}"
+            f"{'' if key in self._file_params else '++'}method.{key}={hydra_value(value)}"
             for key, value in params.items()
         )
 

@@ -33,7 +33,7 @@ _OVERHEAD_S = 0.1
 _SIMILAR = 2.0
 
 
-def expected(
+def duration_lines(
     runs: Sequence[Run], rows: Iterable[Mapping[str, Any]], environment: str | None, at_once: int
 ) -> list[str]:
     """Lines of `kbench plan` about the time of the runs to do.

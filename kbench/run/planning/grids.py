@@ -8,7 +8,7 @@ from kbench.errors import ConfigError
 
 ZIP = "zip"
 
-Point = dict[str, Any]
+Combination = dict[str, Any]
 
 
 def names_in(grid: Mapping[str, Any]) -> set[str]:
@@ -26,11 +26,11 @@ def combinations(
     swept: Mapping[str, list[Any]],
     method_params: Collection[str],
     drop: Callable[[str, str], None],
-) -> Iterator[Point]:
+) -> Iterator[Combination]:
     """Every combination of the values of a grid and of sweeps, without parameters of other methods.
 
     grid : parameter -> values, and `zip` -> list of mappings from parameters to lists of equal
-        length, whose values vary together: `zip: [{C: [1, 10], gamma: [.1, .01]}]` is two points.
+        length, whose values vary together: `zip: [{C: [1, 10], gamma: [.1, .01]}]` makes two pairs.
     swept : parameter -> values on the command line, which replace values of the grid
     method_params : Parameters of the method
     drop : Called with each parameter that the method lacks, and its source: "grid" or "sweep"
@@ -38,7 +38,7 @@ def combinations(
     Raises ConfigError: a list is empty, `zip` has another form, its lists have different lengths,
     or a parameter of `zip` also has other values.
     """
-    axes: dict[str, list[Point]] = {}
+    axes: dict[str, list[Combination]] = {}
     for source, values_of in (("grid", grid), ("sweep", swept)):
         for key, values in values_of.items():
             if source == "grid" and key == ZIP:
@@ -50,7 +50,7 @@ def combinations(
                 axes[str(key)] = [{str(key): value} for value in value_list]
             else:
                 drop(str(key), source)
-    zipped_axes: list[list[Point]] = []
+    zipped_axes: list[list[Combination]] = []
     used_names = set(axes)
     for lists in _zip_entries(grid):
         for name in lists:
@@ -59,12 +59,12 @@ def combinations(
             used_names.add(name)
             if name not in method_params:
                 drop(name, "grid")
-        axes_of_entry = {name: values for name, values in lists.items() if name in method_params}
-        if axes_of_entry:
-            tuples = zip(*axes_of_entry.values(), strict=True)
-            zipped_axes.append([dict(zip(axes_of_entry, point, strict=True)) for point in tuples])
-    for points in itertools.product(*axes.values(), *zipped_axes):
-        yield {name: value for point in points for name, value in point.items()}
+        own_lists = {name: values for name, values in lists.items() if name in method_params}
+        if own_lists:
+            combined = zip(*own_lists.values(), strict=True)
+            zipped_axes.append([dict(zip(own_lists, values, strict=True)) for values in combined])
+    for axis_values in itertools.product(*axes.values(), *zipped_axes):
+        yield {name: value for values in axis_values for name, value in values.items()}
 
 
 def _zip_entries(grid: Mapping[str, Any]) -> list[dict[str, list[Any]]]:

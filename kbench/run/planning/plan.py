@@ -36,8 +36,8 @@ from kbench.settings import Settings, settings
 # (config of a data set, settings) -> folder of its prepared arrays
 Obtain = Callable[[Mapping[str, Any], Settings], Path]
 
-# (target, kernel) -> parameters that change nothing with this kernel
-Idle = Mapping[tuple[str, str], frozenset[str]]
+# (`module:Class`, kernel) -> parameters that change nothing with this kernel
+IdleParams = Mapping[tuple[str, str], frozenset[str]]
 
 # Parameters of scikit-learn that are a count of rows or features if they are int, and a fraction of
 # all rows or features if they are float: 1 means one row, and 1.0 means all rows.
@@ -57,12 +57,14 @@ class Plan:
     runs: list[Run] = field(default_factory=list)
     # (`module:Class`, parameters, task) of every run, also of those whose data are absent.
     estimators: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
-    tuned: list[str] = field(default_factory=list)  # lines about the tuned files that apply
-    hidden: list[str] = field(default_factory=list)  # lines about shipped files that users replaced
+    # Lines about the tuned files that apply, and about shipped files that users replaced.
+    tuned_lines: list[str] = field(default_factory=list)
+    hidden_lines: list[str] = field(default_factory=list)
     # Reason -> methods, or keys of the grid, that are left out.
     left_out: dict[str, list[str]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
-    searches: list[str] = field(default_factory=list)  # experiments of `kbench tune`
+    # Experiments whose runs are trials of `kbench tune`.
+    tune_experiments: list[str] = field(default_factory=list)
     # Canonical config of a data set -> folder of its prepared arrays, and -> checksum.
     prepared: dict[str, Path] = field(default_factory=dict)
     fingerprints: dict[str, str | None] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Plan:
         if name not in names:
             names.append(name)
 
-    def without_repeats(self, idle: Idle) -> None:
+    def drop_repeats(self, idle: IdleParams) -> None:
         """Keep the first of the runs that differ only in parameters that change nothing."""
         first_runs: dict[Any, Run] = {}
         used_params: dict[tuple[str, frozenset[str]], str] = {}
@@ -157,9 +159,9 @@ def make_plan(
             if plan is None:
                 plan = Plan(settings(config, words))
             if not isinstance(config["dataset"].get("split"), dict):
-                split = config["dataset"].get("split")
+                wrong = config["dataset"].get("split")
                 raise ConfigError(
-                    f"dataset.split is {split!r}, should be set key by key, as in "
+                    f"dataset.split is {wrong!r}, should be set key by key, as in "
                     "dataset.split.test_fraction=0.2"
                 )
             requested = _requested_config(config["dataset"], words)
@@ -173,27 +175,35 @@ def make_plan(
             config_files = [*key_values, ["method", method], ["dataset", dataset]]
             for group, name in config_files:
                 line = hides(group, name) if group in GROUPS else None
-                if line is not None and line not in plan.hidden:
-                    plan.hidden.append(line)
-            if recipe.get("tune") and experiment not in plan.searches:
-                plan.searches.append(str(experiment))
+                if line is not None and line not in plan.hidden_lines:
+                    plan.hidden_lines.append(line)
+            if recipe.get("tune") and experiment not in plan.tune_experiments:
+                plan.tune_experiments.append(str(experiment))
             unused_names -= {*config["method"]} - {*RESERVED}
             if not experiment:
                 grid_names |= names_in(config["grid"])
                 method_names |= set(config["method"])
             tuned = find_tuned(method, dataset, words)
-            bare = config
+            default_config = config
             if words or tuned:
-                bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
+                default_config = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
             file = MethodFile.of(config["method"], method)
             runs: list[Run] = []
-            for one_split in all_splits:
-                split_words = [f"dataset.split.{k}={hydra_value(v)}" for k, v in one_split.items()]
+            for split in all_splits:
+                split_words = [f"dataset.split.{k}={hydra_value(v)}" for k, v in split.items()]
                 split_config = copy.deepcopy(config)
-                split_config["dataset"]["split"] |= one_split
+                split_config["dataset"]["split"] |= split
                 run_words = [*words, *split_words]
                 runs += _expand(
-                    plan, file, split_config, bare, run_words, request, recipe, tuned, obtain=obtain
+                    plan,
+                    file,
+                    split_config,
+                    default_config,
+                    run_words,
+                    request,
+                    recipe,
+                    tuned,
+                    obtain=obtain,
                 )
             for run in runs:
                 index = index_of_key.setdefault(run.key, len(plan.runs))
@@ -213,7 +223,7 @@ def make_plan(
 
 
 # Parameters of scikit-learn's estimators -> the key that does the same in kbench.
-_INSTEAD = {
+_KBENCH_KEYS = {
     "seed": ": seed=... sets it",
     "n_jobs": ": parallel.jobs=... is the number of runs at a time, limits.threads=... of threads",
     "random_state": ": seed=... sets it",
@@ -225,14 +235,14 @@ def _hint(name: str, plan: Plan) -> str:
     if name in ("grid", "method"):
         return ": the keys of a grid's file are the parameters themselves, as in `C: [1, 10]`"
     params = {k for run in plan.runs for k in run.params}
-    return _INSTEAD.get(name) or nearest(name.removeprefix("method."), params)
+    return _KBENCH_KEYS.get(name) or nearest(name.removeprefix("method."), params)
 
 
 def _expand(
     plan: Plan,
     method: MethodFile,
     config: dict[str, Any],
-    bare: dict[str, Any],
+    default_config: dict[str, Any],
     overrides: list[str],
     request: Request,
     recipe: Mapping[str, Any],
@@ -242,12 +252,14 @@ def _expand(
 ) -> Iterator[Run]:
     """The runs of one (method, data set): every combination of grid and sweeps with every seed.
 
-    config, bare : The composed config, with and without the values that the command sets.
+    config, default_config : The composed config, with and without the values of the command.
     """
     from kbench.run.planning import registry
 
-    if "random_state" in bare["method"]:
-        raise ConfigError(f"method {method.name}: random_state{_INSTEAD['random_state']}, no file")
+    if "random_state" in default_config["method"]:
+        raise ConfigError(
+            f"method {method.name}: random_state{_KBENCH_KEYS['random_state']}, no file"
+        )
     dataset = _dataset(plan, config["dataset"], overrides)
     tasks = method.meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
@@ -257,29 +269,29 @@ def _expand(
         plan.drop(method.name, reason)
         return
     if tuned is not None:
-        tuned.check(method.name, bare["method"])
+        tuned.check(method.name, default_config["method"])
 
     def drop(name: str, source: str) -> None:
         plan.drop(name, f"{source} dropped for {method.name}, which has no such parameter")
 
     grid = list(combinations(config.get("grid") or {}, request.params, method.params, drop))
     estimator = method.estimator_for(dataset["task"])
-    path = registry.target(estimator, method.parts)
+    target = registry.target(estimator, method.parts)
     optional = {*registry.WRAPPERS, *method.optional()}
     plan.estimators += [
-        (path, _run_params(method, varied, optional), dataset["task"]) for varied in grid
+        (target, _run_params(method, varied, optional), dataset["task"]) for varied in grid
     ]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
         return
     limits = settings(config).limits
-    form = _form(dataset, config["dataset"], bare["dataset"])
-    applied = _applied_tuned(plan, tuned, method, grid, (path, data_sha256, form))
+    form = _form(dataset, config["dataset"], default_config["dataset"])
+    applied = _applied_tuned(plan, tuned, method, grid, (target, data_sha256, form))
     common = Run(
         key="",
         label=f"{method.name} on {dataset['name']}{f' ({form})' if form else ''}",
         method=method.name,
-        estimator=path,
+        estimator=target,
         dataset=dataset["name"],
         variant=form,
         task=dataset["task"],
@@ -298,17 +310,17 @@ def _expand(
         method_version=method.version(),
     )
     # Parts as the method's file has them follow from the method's name, which the key holds.
-    parts = method.parts if method.parts != bare["method"].get("parts") else None
+    parts = method.parts if method.parts != default_config["method"].get("parts") else None
     head = _key_head(common, estimator, parts)
-    command = Command(config, bare)
+    command = Command(config, default_config)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied in grid:
         params = method.effective(_run_params(method, varied, optional))
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
-        params_key, kinds = canonical(params), _kinds(params, method.params)
+        params_key, types = canonical(params), _fraction_types(params, method.params)
         tail = command.tail(params)
         for seed in seeds:
-            hashed = f"{head}{params_key}{checked_seed(seed)}{kinds}"
+            hashed = f"{head}{params_key}{checked_seed(seed)}{types}"
             yield replace(
                 common,
                 key=hashlib.sha256(hashed.encode()).hexdigest()[:32],
@@ -320,7 +332,7 @@ def _expand(
             )
 
 
-def _kinds(params: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+def _fraction_types(params: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
     """The types of the FRACTIONS that are 1 and have a default of another type; "" if none.
 
     They are part of a run's key, because JSON writes 1.0 as 1.
@@ -391,7 +403,7 @@ def _applied_tuned(
     if not decided:
         return None
     lines = tuned.notes(decided, *subject)
-    plan.tuned += [line for line in lines if line not in plan.tuned]
+    plan.tuned_lines += [line for line in lines if line not in plan.tuned_lines]
     return tuned
 
 
@@ -428,7 +440,9 @@ def _requested_config(config: dict[str, Any], overrides: list[str]) -> dict[str,
     return requested
 
 
-def _form(dataset: dict[str, Any], typed: Mapping[str, Any], bare: dict[str, Any]) -> str | None:
+def _form(
+    dataset: dict[str, Any], typed: Mapping[str, Any], default_config: dict[str, Any]
+) -> str | None:
     """The variant and the changed keys of a data set, separated by commas; None for the default.
 
     The format of a user's file counts only if the command sets it.
@@ -437,7 +451,7 @@ def _form(dataset: dict[str, Any], typed: Mapping[str, Any], bare: dict[str, Any
 
     common = {key: dataset.get(key) for key in ("variant", "task")}
     typed_keys = flatten(typed)
-    plain = flatten(influence(with_variant(bare | common)))
+    plain = flatten(influence(with_variant(default_config | common)))
     changed = [
         f"{key}={hydra_value(value)}"
         for key, value in flatten(influence(dataset)).items()

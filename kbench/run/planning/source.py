@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # Packages whose version stands for their source -> names of their distributions.
-_RELEASED = {"sklearn": "scikit-learn", "sklearnex": "scikit-learn-intelex"}
+_VERSIONED = {"sklearn": "scikit-learn", "sklearnex": "scikit-learn-intelex"}
 
 
 @cache
@@ -31,16 +31,16 @@ def source_sha256(target: str) -> str | None:
     modules = [name.partition(":") for name in (path, *parts.values())]
     names = {(module, name) for module, _, name in modules}
     digest = hashlib.sha256()
-    for package in sorted({module.partition(".")[0] for module, _ in names} & set(_RELEASED)):
+    for package in sorted({module.partition(".")[0] for module, _ in names} & set(_VERSIONED)):
         try:
-            digest.update(f"{package} {version(_RELEASED[package])}".encode())
+            digest.update(f"{package} {version(_VERSIONED[package])}".encode())
         except PackageNotFoundError:
             return None
-    pairs = {(module, name) for module, name in names if module.partition(".")[0] not in _RELEASED}
-    if any(_file(module) is None for module, _ in pairs):
+    pairs = {(module, name) for module, name in names if module.partition(".")[0] not in _VERSIONED}
+    if any(_source_file(module) is None for module, _ in pairs):
         return None
     for module in sorted(modules_of(pairs)):
-        file = _file(module)
+        file = _source_file(module)
         assert file is not None
         digest.update(module.encode() + b"\0" + file.read_bytes())
     digest.update(target.encode() if parts else b"")
@@ -67,10 +67,10 @@ def modules_of(names: set[tuple[str, str]]) -> set[str]:
 def _modules_loaded(module: str, name: str) -> set[str]:
     """The modules that `from module import name` loads, and the packages that contain them."""
     loaded = {module, f"{module}.{name}"}
-    if _file(module) is not None:
-        loaded.add(_late_names(module).get(name, module))
+    if _source_file(module) is not None:
+        loaded.add(_lazy_names(module).get(name, module))
     packages = {dotted.rsplit(".", n)[0] for dotted in loaded for n in range(dotted.count(".") + 1)}
-    return {package for package in packages if _file(package) is not None}
+    return {package for package in packages if _source_file(package) is not None}
 
 
 @cache
@@ -79,15 +79,15 @@ def _imports(module: str) -> frozenset[tuple[str, str]]:
 
     Imports under `if TYPE_CHECKING:` are left out.
     """
-    return frozenset(_statements(module, for_types=False))
+    return frozenset(_import_statements(module, for_types=False))
 
 
-def _statements(module: str, *, for_types: bool) -> Iterator[tuple[str, str]]:
+def _import_statements(module: str, *, for_types: bool) -> Iterator[tuple[str, str]]:
     """The imports of a module under `if TYPE_CHECKING:` (with `for_types`), or all others."""
-    file = _file(module)
+    file = _source_file(module)
     assert file is not None
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    todo: list[tuple[ast.AST, bool]] = [(_tree(module), False)]
+    todo: list[tuple[ast.AST, bool]] = [(_syntax_tree(module), False)]
     while todo:
         node, is_typing = todo.pop()
         is_typing |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
@@ -99,8 +99,8 @@ def _statements(module: str, *, for_types: bool) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom):
             origin = node.module or ""
             if node.level:
-                above = package.split(".")[: package.count(".") + 2 - node.level]
-                origin = ".".join([*above, *filter(None, [node.module])])
+                parents = package.split(".")[: package.count(".") + 2 - node.level]
+                origin = ".".join([*parents, *filter(None, [node.module])])
             yield from ((origin, alias.name) for alias in node.names)
         elif isinstance(node, ast.Attribute) and node.attr == "iter_modules":
             # Packages such as `kbench.kernels.functions` import every module of their folder.
@@ -109,13 +109,13 @@ def _statements(module: str, *, for_types: bool) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def _late_names(package: str) -> dict[str, str]:
+def _lazy_names(package: str) -> dict[str, str]:
     """name -> module, for names that a package imports when they are first used.
 
     Such names are in a dictionary of the package, or under `if TYPE_CHECKING:`.
     """
-    names = {name: origin for origin, name in _statements(package, for_types=True)}
-    for node in ast.walk(_tree(package)):
+    names = {name: origin for origin, name in _import_statements(package, for_types=True)}
+    for node in ast.walk(_syntax_tree(package)):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 name, origin = getattr(key, "value", None), getattr(value, "value", None)
@@ -125,8 +125,8 @@ def _late_names(package: str) -> dict[str, str]:
 
 
 @cache
-def _tree(module: str) -> ast.Module:
-    file = _file(module)
+def _syntax_tree(module: str) -> ast.Module:
+    file = _source_file(module)
     assert file is not None
     try:
         return ast.parse(file.read_bytes())
@@ -135,7 +135,7 @@ def _tree(module: str) -> ast.Module:
 
 
 @cache
-def _folders(package: str) -> tuple[Path, ...]:
+def _search_folders(package: str) -> tuple[Path, ...]:
     """The folders that contain a top-level package or module, found without its import."""
     try:
         spec = find_spec(package)
@@ -149,12 +149,12 @@ def _folders(package: str) -> tuple[Path, ...]:
 
 
 @cache
-def _file(module: str) -> Path | None:
+def _source_file(module: str) -> Path | None:
     """The source file of a module; None if there is none."""
     words = module.split(".")
     if not all(word.isidentifier() for word in words):
         return None
-    for folder in _folders(words[0]):
+    for folder in _search_folders(words[0]):
         stem = folder.joinpath(*words)
         for path in (stem / "__init__.py", stem.with_suffix(".py")):
             if path.is_file():

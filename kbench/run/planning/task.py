@@ -8,7 +8,7 @@ from kbench.run.planning.command import canonical
 from kbench.settings import Limits
 
 # Attributes of its run that a stored model holds.
-_ORIGIN = [
+_ORIGIN_ATTRIBUTES = [
     *("key", "method", "dataset", "variant", "task", "seed", "params"),
     *("data_sha256", "command"),
 ]
@@ -60,7 +60,7 @@ class Run:
     @property
     def origin(self) -> dict[str, Any]:
         """Attributes for the stored model, as JSON types."""
-        return {name: getattr(self, name) for name in _ORIGIN}
+        return {name: getattr(self, name) for name in _ORIGIN_ATTRIBUTES}
 
 
 @dataclass(frozen=True)

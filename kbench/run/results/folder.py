@@ -49,9 +49,9 @@ COLUMNS = "0-columns/columns.parquet"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
 # Columns of an attempt that decide whether its run is done again, and others that name the attempt.
-_OUTCOME = ["status", "message", "source_sha256", "model", "tag", "scores"]
-_ATTEMPT = ["attempt", *_OUTCOME, "started_at"]
-_KEYED_ATTEMPT = [*rows.RUN, *_ATTEMPT]
+_OUTCOME_COLUMNS = ["status", "message", "source_sha256", "model", "tag", "scores"]
+_ATTEMPT_COLUMNS = ["attempt", *_OUTCOME_COLUMNS, "started_at"]
+_RUN_AND_ATTEMPT_COLUMNS = [*rows.RUN, *_ATTEMPT_COLUMNS]
 
 
 class Curve(TypedDict):
@@ -64,7 +64,7 @@ class Curve(TypedDict):
 
 
 # The rows that come with kbench lie in the package of a wheel, and in results/ of a source tree.
-_REFERENCE = (
+_REFERENCE_FOLDERS = (
     Path(__file__).parents[2] / "_reference",
     Path(__file__).parents[3] / "results" / "_reference",
 )
@@ -82,15 +82,15 @@ class ResultsFolder:
         self._has_columns = False
 
     @property
-    def _reference(self) -> Path:
+    def _reference_folder(self) -> Path:
         """Folder of the rows that come with kbench."""
-        candidates = (self.path / "_reference", *_REFERENCE)
+        candidates = (self.path / "_reference", *_REFERENCE_FOLDERS)
         return next(filter(Path.is_dir, candidates), candidates[0])
 
     @property
     def has_reference(self) -> bool:
         """Whether there are rows that come with kbench."""
-        return self._reference.is_dir()
+        return self._reference_folder.is_dir()
 
     def write(self, row: Mapping[str, Any], curves: Sequence[Curve] = ()) -> Path:
         """Store the row of one attempt, replacing an earlier row and curves of the same attempt.
@@ -111,8 +111,8 @@ class ResultsFolder:
         with contextlib.suppress(ConfigError):  # the write below raises an error about the folder
             earlier = (self.latest(*run) or {}).get("started_at")
         if earlier is not None and earlier >= (row.get("started_at") or _OLDEST):
-            later = earlier + timedelta(microseconds=1)
-            table = rows.to_table({**row, "started_at": later})
+            started_at = earlier + timedelta(microseconds=1)
+            table = rows.to_table({**row, "started_at": started_at})
         self._write_columns()
         curve_file = self.path / "_curves" / name
         if curves:
@@ -162,7 +162,7 @@ class ResultsFolder:
     def environments(self) -> dict[str, dict[str, Any]]:
         """The stored descriptions by id, including those of the reference rows."""
         descriptions = {}
-        for folder in (self._reference, self.path):
+        for folder in (self._reference_folder, self.path):
             for path in sorted((folder / "_environments").glob("[!.]*.json")):
                 try:
                     descriptions[path.stem] = json.loads(path.read_text())
@@ -173,17 +173,17 @@ class ResultsFolder:
     def finished(self, environment: str | None, threads: int) -> dict[str, dict[str, Any]]:
         """Outcomes of the user's own runs in an environment (None: any) with a thread count.
 
-        Returns key -> `_OUTCOME` of the newest attempt. Reads every file, so merged rows are
-        faster.
+        Returns key -> `_OUTCOME_COLUMNS` of the newest attempt. Reads every file, so that merged
+        rows are faster.
         """
         import pyarrow.compute as pc
 
-        table = self._read_rows(self.path, _KEYED_ATTEMPT)
+        table = self._read_rows(self.path, _RUN_AND_ATTEMPT_COLUMNS)
         mask = pc.equal(table["threads"], threads)
         if environment is not None:
             mask = pc.and_(mask, pc.equal(table["environment"], environment))
         newest = rows.newest(table.filter(mask)).sort_by("started_at")
-        newest = newest.select(["key", *_OUTCOME])
+        newest = newest.select(["key", *_OUTCOME_COLUMNS])
         return {row.pop("key"): row for row in newest.to_pylist(maps_as_pydicts="strict")}
 
     def measured(self, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -193,7 +193,7 @@ class ResultsFolder:
 
         names = [*dict.fromkeys([*rows.RUN, "status", *columns])]
         table = pa.concat_tables(
-            [self._read_rows(folder, names) for folder in (self.path, self._reference)]
+            [self._read_rows(folder, names) for folder in (self.path, self._reference_folder)]
         )
         return table.filter(pc.equal(table["status"], "ok")).to_pylist()
 
@@ -209,19 +209,19 @@ class ResultsFolder:
             return is_merged or name.startswith(prefix)
 
         attempts = []
-        for file in read_parquet_files(self.path, _KEYED_ATTEMPT, is_needed).files:
-            read: list[dict[str, Any]] = []
+        for file in read_parquet_files(self.path, _RUN_AND_ATTEMPT_COLUMNS, is_needed).files:
+            file_rows: list[dict[str, Any]] = []
             with contextlib.suppress(rows.ForeignFileError):
-                table = rows.conform(file.table, _KEYED_ATTEMPT)
-                read = table.to_pylist(maps_as_pydicts="strict")
+                table = rows.conform(file.table, _RUN_AND_ATTEMPT_COLUMNS)
+                file_rows = table.to_pylist(maps_as_pydicts="strict")
             if file.path.name.startswith(prefix):
-                attempts += read
+                attempts += file_rows
                 continue
             self._merges_read.add(file.path.name)
-            for row in read:
+            for row in file_rows:
                 self._merged.setdefault(row["key"], []).append(row)
         matches = [
-            {name: row[name] for name in _ATTEMPT}
+            {name: row[name] for name in _ATTEMPT_COLUMNS}
             for row in [*attempts, *self._merged.get(key, ())]
             if row["threads"] == threads and environment in (None, row["environment"])
         ]
@@ -247,7 +247,7 @@ class ResultsFolder:
         import pandas as pd
         import pyarrow as pa
 
-        table = self._all(reference=reference)
+        table = self._read_all(reference=reference)
         nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
         return table.to_pandas(maps_as_pydicts="strict", types_mapper=nullable.get)
 
@@ -262,7 +262,7 @@ class ResultsFolder:
             return self._read_curves(self.path)
         identity = list(rows.RUN)
         replaced = self._read_rows(self.path, [*identity, "status"]).to_pandas()
-        shipped = self._read_curves(self._reference)
+        shipped = self._read_curves(self._reference_folder)
         warnings = self.warnings
         user_curves = self._read_curves(self.path)
         self.warnings = warnings + self.warnings
@@ -295,7 +295,9 @@ class ResultsFolder:
         import pyarrow.compute as pc
 
         trials = ResultsFolder(self.path / TRIALS)
-        table = pa.concat_tables([self._all(reference=True), trials._all(reference=False)])
+        table = pa.concat_tables(
+            [self._read_all(reference=True), trials._read_all(reference=False)]
+        )
         table = table.filter(pc.starts_with(table["key"], key_prefix))
         keys = sorted(set(table["key"].to_pylist()))
         if not keys:
@@ -314,14 +316,14 @@ class ResultsFolder:
 
         return merge(self.path)
 
-    def _all(self, *, reference: bool) -> "pa.Table":
+    def _read_all(self, *, reference: bool) -> "pa.Table":
         import pyarrow as pa
 
         table = self._read_rows(self.path)
         tables = [table.append_column("origin", pa.array(["own"] * len(table), pa.string()))]
         if reference:
             warnings = self.warnings
-            shipped = self._read_rows(self._reference)
+            shipped = self._read_rows(self._reference_folder)
             self.warnings = warnings + self.warnings
             origin = pa.array(["reference"] * len(shipped), pa.string())
             tables.insert(0, shipped.append_column("origin", origin))

@@ -39,7 +39,7 @@ _IN_EVERY_FILE = (*RUN, "status")
 _NEVER_NULL = (*_IN_EVERY_FILE, "method", "dataset")
 
 # Methods whose `n_parameters` before schema version 10 is today's `kernel_numbers`.
-_COUNTED_MATRIX = (
+_METHODS_WITH_MATRIX_COUNT = (
     *("bka", "block_spectra", "dckrr", "ensemble_nystrom", "fastfood", "kmeans_nystrom", "krr"),
     *("meka", "meka_galerkin", "meka_psd", "nystrom", "randomized_nystrom", "rks", "svd"),
 )
@@ -135,7 +135,9 @@ def schema() -> "pa.Schema":
         "map<string, double>": pa.map_(pa.string(), pa.float64()),
         "timestamp[us, tz=UTC]": pa.timestamp("us", tz="UTC"),
     }
-    return pa.schema([(name, special.get(kind, kind)) for name, kind in _COLUMNS.items()])
+    return pa.schema(
+        [(name, special.get(type_name, type_name)) for name, type_name in _COLUMNS.items()]
+    )
 
 
 def to_table(row: Mapping[str, Any]) -> "pa.Table":
@@ -169,12 +171,12 @@ def _check(row: Mapping[str, Any]) -> None:
                 f"column {name!r}: found {row[name]!r}, letters and digits are allowed"
             )
     if row.get("params") is not None:
-        params = _mapping(row["params"])
+        params = _json_mapping(row["params"])
         if params is None or list(params) != sorted(params):
             raise ValueError("column 'params' must be the JSON text of an object with sorted keys")
 
 
-def _mapping(text: Any) -> dict[str, Any] | None:
+def _json_mapping(text: Any) -> dict[str, Any] | None:
     """The content of a JSON text; None if it is not a mapping."""
     try:
         value = json.loads(text)
@@ -183,8 +185,9 @@ def _mapping(text: Any) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-# Whether a value fits a type. Arrow would also truncate 1.5 to an integer and accept True as 1.
-_ACCEPTS: dict[str, Callable[[Any], bool]] = {
+# Name of an Arrow type -> whether a Python value fits it. Arrow itself would truncate 1.5 to an
+# integer and accept True as 1.
+_FITS_TYPE: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "int64": lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool),
     "double": lambda value: isinstance(value, numbers.Real) and not isinstance(value, bool),
@@ -199,7 +202,7 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
 def _array(field: "pa.Field", value: Any) -> "pa.Array":
     import pyarrow as pa
 
-    if value is not None and not _ACCEPTS[_COLUMNS[field.name]](value):
+    if value is not None and not _FITS_TYPE[_COLUMNS[field.name]](value):
         raise TypeError(f"column {field.name!r} is {field.type}, found {value!r}")
     try:
         entry = sorted(value.items()) if isinstance(value, Mapping) else value
@@ -254,11 +257,11 @@ def _with_kernel_numbers(table: "pa.Table") -> "pa.Table":
     names = table.column_names
     if "kernel_numbers" in names or not {"method", "n_parameters"} <= {*names}:
         return table
-    of_matrix = pc.is_in(table["method"], pa.array(_COUNTED_MATRIX))
+    counts_matrix = pc.is_in(table["method"], pa.array(_METHODS_WITH_MATRIX_COUNT))
     counts, index = table["n_parameters"], names.index("n_parameters")
     null = pa.scalar(None, counts.type)
-    table = table.set_column(index, "n_parameters", pc.if_else(of_matrix, null, counts))
-    return table.append_column("kernel_numbers", pc.if_else(of_matrix, counts, null))
+    table = table.set_column(index, "n_parameters", pc.if_else(counts_matrix, null, counts))
+    return table.append_column("kernel_numbers", pc.if_else(counts_matrix, counts, null))
 
 
 def _check_values(table: "pa.Table") -> None:
@@ -269,7 +272,7 @@ def _check_values(table: "pa.Table") -> None:
     if "params" not in table.column_names:
         return
     for text in table["params"].unique().to_pylist():
-        if text is not None and _mapping(text) is None:
+        if text is not None and _json_mapping(text) is None:
             raise ForeignFileError(f"params {text[:40]!r} is not the JSON text of a mapping")
 
 

@@ -7,7 +7,7 @@ import pytest
 from kbench.cli import main
 from kbench.config import composer
 from kbench.run.planning.command import canonical
-from kbench.run.planning.durations import COLUMNS, expected, spoken
+from kbench.run.planning.durations import COLUMNS, duration_lines, spoken
 from kbench.run.planning.plan import make_plan
 
 OVERHEAD_S = 0.1
@@ -27,7 +27,7 @@ def row(fit_s, run, **changes):
 
 def said(runs, rows, at_once=1, environment="here"):
     """(seconds, number of runs, basis) of the first line, and the other lines."""
-    lines = expected(runs, rows, environment, at_once)
+    lines = duration_lines(runs, rows, environment, at_once)
     found = re.fullmatch(r"time: about (.+) for (\d+) runs?(?:, \d at a time)? \((.+)\)", lines[0])
     return found and (found[1], int(found[2]), found[3]), lines[1:]
 
@@ -80,7 +80,7 @@ def test_a_limit_ends_runs_and_several_at_a_time_share_the_time():
 def test_runs_without_similar_rows_are_counted():
     runs = planned("method=svc,knn", "dataset=digits")
     (other,) = planned("method=mlp", "dataset=digits")
-    assert expected(runs, [row(1.0, other)], "here", 1) == [
+    assert duration_lines(runs, [row(1.0, other)], "here", 1) == [
         "time: not known for 2 runs, which no row is similar to"
     ]
 

@@ -183,7 +183,7 @@ def test_newest_is_the_last_by_age_then_by_position(ages):
 
 def test_a_folder_anywhere_has_the_rows_that_come_with_kbench(tmp_path, monkeypatch):
     given = Path(__file__).parents[3] / "results" / "_reference"
-    monkeypatch.setattr("kbench.run.results.folder._REFERENCE", (tmp_path / "none", given))
+    monkeypatch.setattr("kbench.run.results.folder._REFERENCE_FOLDERS", (tmp_path / "none", given))
     folder = ResultsFolder(tmp_path / "results")
     assert folder.has_reference
     assert len(folder.read(reference=True)) > len(folder.read()) == 0

@@ -34,11 +34,11 @@ def test_a_tuned_file_is_laid_over_the_method_and_named_by_its_runs():
     assert run.params == {**bare.params, "C": 64, "gamma": 0.5}
     assert run.tuned == "svc-digits.yaml"
     assert run.tuned_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert found.tuned == [
+    assert found.tuned_lines == [
         "configs/tuned/svc-digits.yaml: C=64 gamma=0.5 (validation accuracy 0.98 ± 0.003)"
     ]
     assert plan("method=svc", "dataset=iris").runs[0].tuned is None
-    assert plan("method=knn").tuned == []
+    assert plan("method=knn").tuned_lines == []
 
 
 def test_parameters_that_were_tuned_or_typed_are_the_same_run():
@@ -54,11 +54,11 @@ def test_the_command_line_and_grids_win():
     partly = plan("method=svc", "method.C=1,2")
     assert [(run.params["C"], run.params["gamma"]) for run in partly.runs] == [(1, 0.5), (2, 0.5)]
     assert {run.tuned for run in partly.runs} == {"svc-digits.yaml"}
-    assert partly.tuned[0].startswith("configs/tuned/svc-digits.yaml: gamma=0.5 (")
+    assert partly.tuned_lines[0].startswith("configs/tuned/svc-digits.yaml: gamma=0.5 (")
     for words in (["grid=c_gamma"], ["method.C=64", "method.gamma=0.5"]):
         whole = plan("method=svc", *words)
         assert {run.tuned for run in whole.runs} == {None}
-        assert whole.tuned == []
+        assert whole.tuned_lines == []
     (added,) = plan("method=svc", "++method.C=3").runs
     assert (added.params["C"], added.params["gamma"]) == (3, 0.5)
 
@@ -94,37 +94,37 @@ def test_a_file_for_an_older_version_of_the_method():
         "tune it again, or write tuned=none"
     )
     write({"C": 64}, source_sha256="0" * 64)
-    assert plan("method=svc").tuned[1:] == [
+    assert plan("method=svc").tuned_lines[1:] == [
         "warning: configs/tuned/svc-digits.yaml: the method's source has changed since it was tuned"
     ]
     write({"C": 64}, source_sha256=source_sha256("sklearn.svm:SVC"))
-    assert len(plan("method=svc").tuned) == 1
+    assert len(plan("method=svc").tuned_lines) == 1
 
 
 def test_a_file_for_other_data():
     (bare,) = plan("method=svc").runs
     write({"C": 64}, data_sha256=bare.data_sha256)
-    assert len(plan("method=svc").tuned) == 1
+    assert len(plan("method=svc").tuned_lines) == 1
     write({"C": 64}, data_sha256="0" * 64)
-    (line,) = plan("method=svc").tuned[1:]
+    (line,) = plan("method=svc").tuned_lines[1:]
     assert line == (
         "warning: configs/tuned/svc-digits.yaml: tuned on data of checksum 000000000000, "
         f"here it is {bare.data_sha256[:12]}; tune again, or leave the file out with tuned=none"
     )
     write({"C": 64})
-    (line,) = plan("method=svc", "dataset.scale=standard").tuned[1:]
+    (line,) = plan("method=svc", "dataset.scale=standard").tuned_lines[1:]
     assert line.endswith("tuned on the plain form of the data set, used on scale=standard")
 
 
 def test_a_best_so_far_says_so():
     write({"C": 64}, complete=False, sd=None)
-    (line,) = plan("method=svc").tuned
+    (line,) = plan("method=svc").tuned_lines
     assert line.endswith("(validation accuracy 0.98, the best so far of an unfinished search)")
 
 
 def test_a_file_by_hand_needs_no_search(config_file):
     path = config_file("tuned/svc-digits.yaml", "# @package method\nC: 5\n")
-    assert plan("method=svc").tuned == ["configs/tuned/svc-digits.yaml: C=5"]
+    assert plan("method=svc").tuned_lines == ["configs/tuned/svc-digits.yaml: C=5"]
     path.write_text("# @package method\nC: 5\nmeta: {tuned: {mean: high}}\n")
     with pytest.raises(ConfigError, match=r"meta\.tuned\.mean is 'high', should be a number"):
         plan("method=svc")

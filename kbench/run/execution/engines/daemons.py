@@ -44,22 +44,22 @@ class _Daemons:
     def _ask(self) -> int:
         raise NotImplementedError
 
-    def _look(self) -> None:
+    def _check_workers(self) -> None:
         """Count the workers; give the cluster up after `_LOST_S` seconds without any."""
         if time.monotonic() < self._polled + _POLL_S:
             return
-        silent = ""
+        no_answer = ""
         try:
             self._n_slots = self._ask()
         except Exception as error:  # libraries raise exceptions of many classes
             self._n_slots = 0
-            silent = f", and its scheduler does not answer ({type(error).__name__})"
+            no_answer = f", and its scheduler does not answer ({type(error).__name__})"
         self._polled = time.monotonic()
         if self._n_slots:
             self._seen = self._polled
         elif self._polled - self._seen >= _LOST_S:
             raise ClusterLostError(
-                f"the cluster has had no worker for {_LOST_S:g} s{silent}; start workers"
+                f"the cluster has had no worker for {_LOST_S:g} s{no_answer}; start workers"
             )
 
     def at_once(self) -> int:
@@ -129,7 +129,7 @@ class Dask(_Daemons):
             yield number, report
         if self._client.status == "closed":
             self._cancelled()
-        self._look()
+        self._check_workers()
 
     def _cancelled(self) -> EngineReport:
         """The report of a cancelled run; raises ClusterLostError if `stop` did not cancel it."""
@@ -202,7 +202,7 @@ class Ray(_Daemons):
             if report.stage is not Stage.BEGUN:
                 del self._streams[number]
             yield number, report
-        self._look()
+        self._check_workers()
 
     def _ask(self) -> int:
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
