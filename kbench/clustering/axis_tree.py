@@ -16,11 +16,11 @@ from kbench.stored import check_arrays, check_whole, require
 
 # Largest number of rows from which `variance_tree` is grown: more rows take more time; with fewer,
 # a few rows decide each of the last splits. Set by hand for a few hundred leaves.
-_SAMPLE = 10_000
+_SAMPLE_SIZE = 10_000
 
 
 @njit(nogil=True, cache=True)
-def _walk(X, nodes, depth, leaf, labels):
+def _assign_rows(X, nodes, depth, leaf, labels):
     """Write the leaves of C-contiguous float32 rows X : (n, d) into labels : (n,)."""
     n, stride = X.shape[0], 4 * X.shape[1]
     reached = np.empty(ROWS, np.int64)
@@ -62,16 +62,16 @@ class AxisTree(Router):
             if left[node] >= 0:
                 order += [left[node], right[node]]
             i += 1
-        inner = left[order] >= 0
+        is_inner = left[order] >= 0
         self.nodes = np.zeros((3, len(order)), np.uint32)
-        self.nodes[0] = np.where(inner, feature[order], 0)
+        self.nodes[0] = np.where(is_inner, feature[order], 0)
         self.nodes[1] = (
-            np.where(inner, _rounded_down(threshold[order]), np.inf).astype("f").view("u4")
+            np.where(is_inner, _rounded_down(threshold[order]), np.inf).astype("f").view("u4")
         )
         # Breadth first, the children of the j-th inner node are nodes 2 j + 1 and 2 j + 2.
-        self.nodes[2] = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(len(order)))
-        self.leaf = np.where(inner, -1, np.cumsum(~inner) - 1).astype(np.int64)
-        self.n_leaves = int((~inner).sum())
+        self.nodes[2] = np.where(is_inner, 2 * np.cumsum(is_inner) - 1, np.arange(len(order)))
+        self.leaf = np.where(is_inner, -1, np.cumsum(~is_inner) - 1).astype(np.int64)
+        self.n_leaves = int((~is_inner).sum())
         self.depth = max(1, int(self.comparisons().max()))
 
     @property
@@ -88,7 +88,7 @@ class AxisTree(Router):
 
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
-        _walk(X, self.nodes, self.depth, self.leaf, labels)
+        _assign_rows(X, self.nodes, self.depth, self.leaf, labels)
 
     def fits(self, n_features: int) -> bool:
         """Whether rows of `n_features` have all features that the tree compares."""
@@ -109,20 +109,22 @@ class AxisTree(Router):
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
         n = check_arrays(self, in_c_order=True, nodes="u4 3 n", leaf="i8 n")["n"]
         require(n > 0, "the tree has no node")
-        inner = self.leaf < 0
-        children = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(n))
+        is_inner = self.leaf < 0
+        children = np.where(is_inner, 2 * np.cumsum(is_inner) - 1, np.arange(n))
         require(np.array_equal(self.nodes[2], children), "nodes should be breadth first")
-        require(n == 2 * int(inner.sum()) + 1, "each inner node should have two children")
-        require(np.all(children[inner] > np.flatnonzero(inner)), "nodes should be breadth first")
+        require(n == 2 * int(is_inner.sum()) + 1, "each inner node should have two children")
         require(
-            np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)),
+            np.all(children[is_inner] > np.flatnonzero(is_inner)), "nodes should be breadth first"
+        )
+        require(
+            np.array_equal(self.leaf, np.where(is_inner, -1, np.cumsum(~is_inner) - 1)),
             "leaves should be numbered in the order of the nodes",
         )
         require(
-            np.all(self.nodes[1].view(np.float32)[~inner] == np.inf),
+            np.all(self.nodes[1].view(np.float32)[~is_inner] == np.inf),
             "thresholds of leaves should be inf",
         )
-        check_whole(self, "n_leaves", n - int(inner.sum()), n - int(inner.sum()))
+        check_whole(self, "n_leaves", n - int(is_inner.sum()), n - int(is_inner.sum()))
         depth = max(1, int(self.comparisons().max()))
         check_whole(self, "depth", depth, depth)
 
@@ -145,7 +147,7 @@ def class_tree(
     tree: Any = DecisionTreeClassifier(
         criterion="entropy", max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
     )
-    return _tree(tree.fit(X, y, sample_weight=weights))
+    return _from_sklearn(tree.fit(X, y, sample_weight=weights))
 
 
 def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> AxisTree:
@@ -160,7 +162,7 @@ def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> A
     tree: Any = DecisionTreeRegressor(
         max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
     )
-    return _tree(tree.fit(X, y))
+    return _from_sklearn(tree.fit(X, y))
 
 
 def variance_tree(
@@ -174,15 +176,15 @@ def variance_tree(
         return single_leaf()
     from sklearn.tree import DecisionTreeRegressor
 
-    rows = rng.permutation(len(X))[:_SAMPLE]
-    smallest = max(1, min_rows * len(rows) // len(X))
+    rows = rng.permutation(len(X))[:_SAMPLE_SIZE]
+    min_leaf_rows = max(1, min_rows * len(rows) // len(X))
     tree: Any = DecisionTreeRegressor(
-        max_leaf_nodes=n_leaves, min_samples_leaf=smallest, random_state=0
+        max_leaf_nodes=n_leaves, min_samples_leaf=min_leaf_rows, random_state=0
     )
-    return _tree(tree.fit(X[rows], X[rows]))
+    return _from_sklearn(tree.fit(X[rows], X[rows]))
 
 
-def _tree(fitted: Any) -> AxisTree:
+def _from_sklearn(fitted: Any) -> AxisTree:
     tree = fitted.tree_
     return AxisTree(tree.feature, tree.threshold, tree.children_left, tree.children_right)
 
@@ -196,6 +198,6 @@ def single_leaf() -> AxisTree:
 def _rounded_down(threshold: np.ndarray) -> np.ndarray:
     """Return the largest float32 up to `threshold`; both split float32 rows in the same way."""
     rounded = threshold.astype(np.float32)
-    above = rounded > threshold
-    rounded[above] = np.nextafter(rounded[above], np.float32(-np.inf))
+    is_above = rounded > threshold
+    rounded[is_above] = np.nextafter(rounded[is_above], np.float32(-np.inf))
     return rounded

@@ -67,33 +67,33 @@ def main(argv: Sequence[str]) -> int:
 
 def candidates(words: Sequence[str]) -> list[str]:
     """Completions of the last word, which may be empty, of the `words` after `kbench`."""
-    *before, last = words or [""]
-    if before and before[0] in COMMANDS and before[0] != "plan":  # plan takes the words of a run
-        completions = _words_of_command(COMMANDS[before[0]][1], before[1:], last)
+    *previous, last = words or [""]
+    if previous and previous[0] in COMMANDS and previous[0] != "plan":  # plan takes a run's words
+        completions = _words_of_command(COMMANDS[previous[0]][1], previous[1:], last)
     else:
-        completions = _words_of_run(before, last)
-        if not before:
+        completions = _words_of_run(previous, last)
+        if not previous:
             completions += [*COMMANDS, "--help", "--version"]
     return sorted({word for word in completions if word.startswith(last)})
 
 
-def _words_of_command(module: str, before: Sequence[str], last: str) -> list[str]:
+def _words_of_command(module: str, previous: Sequence[str], last: str) -> list[str]:
     """Bare words, keys and names that a command takes."""
     command = import_module(f"kbench.commands.{module}")
     keys = getattr(command, "KEYS", ())
     if "=" in last:
         key = last.partition("=")[0]
-        return _values(key, last) if key in keys and key in GROUPS else []
-    names = options("dataset") if module == "datasets" and before else ()
+        return _completed_options(key, last) if key in keys and key in GROUPS else []
+    names = options("dataset") if module == "datasets" and previous else ()
     return [*getattr(command, "WORDS", ()), *(f"{key}=" for key in keys), *names]
 
 
-def _words_of_run(before: Sequence[str], last: str) -> list[str]:
+def _words_of_run(previous: Sequence[str], last: str) -> list[str]:
     """Groups, their options, and the keys of the method and data set on the command line."""
     key, equals, _ = last.partition("=")
     if equals:
-        return _values(key, last) if key in GROUPS else []
-    options_by_group = dict(word.split("=", 1) for word in before if "=" in word)
+        return _completed_options(key, last) if key in GROUPS else []
+    options_by_group = dict(word.split("=", 1) for word in previous if "=" in word)
     settings = {field.name for field in fields(Settings)} - set(GROUPS)
     completions = [*(f"{name}=" for name in (*GROUPS, *settings)), "-m"]
     for group in GROUPS:
@@ -113,8 +113,8 @@ def _settable(config: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in config.items() if key not in fixed_keys}
 
 
-def _values(key: str, last: str) -> list[str]:
+def _completed_options(key: str, last: str) -> list[str]:
     """`key=a,b` for every option b, because -m sweeps over lists."""
-    head = last[: max(last.rfind(","), last.find("=")) + 1]
-    used = set(head.partition("=")[2].split(","))
-    return [head + name for name in options(key) if name not in used]
+    typed_part = last[: max(last.rfind(","), last.find("=")) + 1]
+    used = set(typed_part.partition("=")[2].split(","))
+    return [typed_part + name for name in options(key) if name not in used]

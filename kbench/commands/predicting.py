@@ -48,15 +48,17 @@ def main(argv: Sequence[str]) -> int:
             raise ConfigError(
                 f"{key} belongs to the training; kbench predict takes it from the model"
             )
-    bare, values = parse_words([word for word in argv if word not in overrides], KEYS)
-    for key_needed in ("model", "out"):
-        if bare or key_needed not in values:
-            if bare and Path(bare[0]).suffix in (".npz", ".csv"):
-                key = "model" if bare[0].endswith(".npz") else "dataset.path"
-                raise ConfigError(f"kbench predict takes no {bare[0]!r}: write {key}={bare[0]}")
+    bare_words, values = parse_words([word for word in argv if word not in overrides], KEYS)
+    for required_key in ("model", "out"):
+        if bare_words or required_key not in values:
+            if bare_words and Path(bare_words[0]).suffix in (".npz", ".csv"):
+                key = "model" if bare_words[0].endswith(".npz") else "dataset.path"
+                raise ConfigError(
+                    f"kbench predict takes no {bare_words[0]!r}: write {key}={bare_words[0]}"
+                )
             raise ConfigError(
                 "kbench predict takes model=KEY out=FILE.csv dataset.path=ROWS"
-                + (f", not {bare[0]!r}" if bare else f"; {key_needed}= is missing")
+                + (f", not {bare_words[0]!r}" if bare_words else f"; {required_key}= is missing")
             )
     out = Path(values["out"])
     proba = parse_boolean("proba", values.get("proba", "false"))
@@ -67,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     if stored.preparation is None:
         raise ConfigError(f"{path} holds no preparation of rows: load_model reads it in Python")
     preparation = Preparation.from_plain(stored.preparation)
-    config = _dataset(overrides, preparation.target.task)
+    config = _dataset_config(overrides, preparation.target.task)
     _require_another_file(out, [path, *_named_files(config)])
     # The next runner removes the folder if this command is killed.
     with TemporaryDirectory(dir=runner_folder()) as scratch:
@@ -129,7 +131,7 @@ def _model_file(model: str, results: Path) -> Path:
     )
 
 
-def _dataset(overrides: list[str], task: str) -> dict[str, Any]:
+def _dataset_config(overrides: list[str], task: str) -> dict[str, Any]:
     """The config of the data set or file that the command names."""
     with composer() as hydra:
         for text, override in zip(overrides, hydra.parse(overrides), strict=True):
@@ -148,5 +150,5 @@ def _dataset(overrides: list[str], task: str) -> dict[str, Any]:
         if group == "dataset" and equals:
             require_option(group, name)
     with composer() as hydra:
-        dataset: dict[str, Any] = hydra.compose(words)["dataset"]
-    return dataset
+        config: dict[str, Any] = hydra.compose(words)["dataset"]
+    return config

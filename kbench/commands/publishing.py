@@ -19,9 +19,9 @@ def main(argv: Sequence[str]) -> int:
     from kbench.report import write_report
     from kbench.run.results.publishing import publish_rows
 
-    bare, values = parse_words(argv, ["out", "results_dir", "reference"])
-    if bare:
-        raise ConfigError(f"kbench publish takes out=FOLDER, not {bare[0]!r}")
+    bare_words, values = parse_words(argv, ["out", "results_dir", "reference"])
+    if bare_words:
+        raise ConfigError(f"kbench publish takes out=FOLDER, not {bare_words[0]!r}")
     reference = parse_boolean("reference", values.get("reference", "false"))
     folder, site = results_folder(values), Path(values.get("out", "public"))
     if site.is_dir() and any(site.iterdir()) and not (site / ".nojekyll").exists():

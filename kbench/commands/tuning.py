@@ -82,9 +82,11 @@ def main(argv: Sequence[str]) -> int:
         for message in requested.absent.values():
             print(f"left out: {message}", file=sys.stderr)
         code = 1 if requested.absent else 0
-        for pair_search in requested.each:
+        for pair_overrides in requested.pair_overrides:
             log = functools.partial(print, file=sys.stderr)
-            result = tune(hydra, pair_search, search, requested.sandbox, log, requested.tuned_set)
+            result = tune(
+                hydra, pair_overrides, search, requested.sandbox, log, requested.tuned_set
+            )
             code = max(code, _report(result, search, command))
             if result.stopped_by is not None:
                 break
@@ -161,7 +163,7 @@ def _parse_search(words: Sequence[str]) -> Search:
     if "halving" in options:
         fields["halving"] = parse_boolean("tune.halving", options["halving"])
     search_words = tuple(f"tune.{key}={options[key]}" for key in _SEARCH_KEYS if key in options)
-    return Search(**fields, metric=options.get("metric"), of_several=search_words)
+    return Search(**fields, metric=options.get("metric"), search_words=search_words)
 
 
 def _parse_number(key: str, text: str, *, below: float = math.inf) -> float:

@@ -59,23 +59,24 @@ from kbench.validated import (
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 # Kernels are compared at full size if their errors in the search were within this factor of the
 # lowest: 1,500 rows do not rank kernels that are closer. Set by hand.
-_CLOSE = 1.15
+_FINALIST_RATIO = 1.15
 # A metric of `max_rows` rows is preferred if its held-out error is at most this multiple of the
 # error of the search's metric: the latter was chosen by the same held-out rows, which makes its
 # error too low. Set by hand.
-_ALLOWANCE = 1.05
+_ALLOWED_RATIO = 1.05
 # Rows on which the maps of columns are compared, in the order of `columns`; and the fraction of the
 # held-out error that a map must gain over the best one before it. Set by hand.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
 # Maximal number of features for which "auto" tries a full metric: its eigendecomposition takes
 # O(d^3), a second for 1,000 features. Set by hand.
-_MAX_FULL = 1000
+_MAX_FULL_FEATURES = 1000
 # Features up to which all of `max_rows` and of `search_rows` are used. For more features,
-# sqrt(_WIDE / d) of the rows: the kernel values of a round then take no longer. Set by hand.
-_WIDE, _WIDE_SEARCH = 256, 1024
+# the fraction sqrt(_WIDE_FEATURES / d) of them is used: the kernel values of a round then take no
+# longer. Set by hand.
+_WIDE_FEATURES, _WIDE_SEARCH_FEATURES = 256, 1024
 # Maximal number of rows that determine means, deviations and quantiles of the columns: 50,000
 # estimate a mean to half a per cent of the deviation. Set by hand.
-_MAPPED_ROWS = 50_000
+_MAX_SCALER_ROWS = 50_000
 # Largest number of classes that floats may stand for: more whole numbers are targets of a
 # regression, such as those of `sklearn.datasets.load_diabetes`. Set by hand.
 _MAX_FLOAT_CLASSES = 20
@@ -112,8 +113,8 @@ class LearnedMetric(MapsRows):
         integer columns. CSR rows are always standardised.
     n_rounds : int, default=3
         Maximum number of rounds of the search, and again of its best metrics, which go on with more
-        rows if there are more. The round with the lowest held-out error counts. Rounds of the
-        latter end after one that lowers this error by less than a per cent.
+        rows if there are more. The round with the lowest held-out error counts. With more rows,
+        the rounds end after a round that lowers this error by less than 1 %.
     ridge : float or "auto", default="auto"
         Relative to the kernel's diagonal; "auto" compares ridges from 1e-4 to 100.
     rank : int or None, default=None
@@ -164,9 +165,9 @@ class LearnedMetric(MapsRows):
     round with n rows costs O(n^3 / 3 + n^2 d + a n d m) time for a gradient rows and m outputs, and
     8 n^2 bytes.
 
-    It does not help where all features matter alike (the map is then close to the identity, and
-    `n_rounds_` may be 0), and where few rows determine many features: a full metric has d (d + 1) /
-    2 numbers.
+    A metric does not help where all features matter alike (the map is then close to the identity,
+    and `n_rounds_` may be 0), or where few rows determine many features: a full metric has
+    d (d + 1) / 2 numbers.
 
     References
     ----------
@@ -242,11 +243,11 @@ class LearnedMetric(MapsRows):
         distinct = without_copies(X, y)
         rows = np.arange(X.shape[0]) if distinct is None else distinct[0]
         held_out, training = (rows[indices] for indices in self._split(len(rows), rng))
-        sample = X[training[:_MAPPED_ROWS]]
+        sample = X[training[:_MAX_SCALER_ROWS]]
         self.scores_: list[dict[str, Any]] = []
         ridges = _RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
 
-        def problem(
+        def make_problem(
             name: str,
             indicators: bool,
             n_rows: int,
@@ -267,53 +268,53 @@ class LearnedMetric(MapsRows):
             )
 
         def compare(
-            data: RidgeProblem, scaling: str, options: Mapping[str, Sequence[Any]], **how: Any
+            data: RidgeProblem, scaling: str, structures: Mapping[str, Any], **options: Any
         ) -> list[MetricCandidate]:
             """The best candidate of each kernel, the preferred one first."""
             best: dict[tuple[bool, str], MetricCandidate] = {}
-            for kernel, structures in options.items():
-                for candidate in search.metrics(data, kernel, structures, **how):
-                    self._note(candidate, scaling, trace)
-                    group = candidate.structure == "warped", kernel
-                    if group not in best or candidate.error < best[group].error:
-                        best[group] = candidate
-            of_kernel: dict[str, MetricCandidate] = {}
+            for kernel, of_kernel in structures.items():
+                for candidate in search.metrics(data, kernel, of_kernel, **options):
+                    self._record(candidate, scaling, trace)
+                    key = candidate.structure == "warped", kernel
+                    if key not in best or candidate.error < best[key].error:
+                        best[key] = candidate
+            best_of_kernel: dict[str, MetricCandidate] = {}
             ranked = sorted(best.values(), key=lambda candidate: candidate.error)
             for candidate in preferred(ranked, data):
-                of_kernel.setdefault(candidate.kernel, candidate)
-            return list(of_kernel.values())
+                best_of_kernel.setdefault(candidate.kernel, candidate)
+            return list(best_of_kernel.values())
 
         can_warp = not sp.issparse(X) and has_curved_maps(X)
-        options = {kernel: self._structures(kernel, can_warp) for kernel in self._kernels()}
-        scaling, indicators = self._scaling(sample, problem, compare, ridges)
+        structures = {kernel: self._structures(kernel, can_warp) for kernel in self._kernels()}
+        scaling, indicators = self._scaling(sample, make_problem, compare, ridges)
         self.scaling_ = scaling + ("+indicators" if indicators else "")
         d = self.n_features_in_
-        n_search = min(_rows_of(self.search_rows, d, _WIDE_SEARCH), len(training))
-        n_all = min(_rows_of(self.max_rows, d, _WIDE), len(training))
-        data = problem(scaling, indicators, n_search, _SEARCH_HELD_OUT)
+        n_search = min(_limited_rows(self.search_rows, d, _WIDE_SEARCH_FEATURES), len(training))
+        n_all = min(_limited_rows(self.max_rows, d, _WIDE_FEATURES), len(training))
+        data = make_problem(scaling, indicators, n_search, _SEARCH_HELD_OUT)
         if "laplacian" in self._kernels() and data.X.shape[1] > MAX_LAPLACIAN_FEATURES:
             data = replace(data, laplacian_features=search.steepest(data, ridges))
-        best, *others = compare(data, self.scaling_, options, ridges=ridges)
-        finalists = [best] + [other for other in others if other.error <= _CLOSE * best.error]
+        best, *others = compare(data, self.scaling_, structures, ridges=ridges)
+        finalists = [best] + [item for item in others if item.error <= _FINALIST_RATIO * best.error]
         for candidate in search.widths(data, best, ridges):
-            self._note(candidate, self.scaling_, trace)
+            self._record(candidate, self.scaling_, trace)
             if candidate.error < min(finalists[0].error, (1.0 - WIDTH_GAIN) * best.error):
                 finalists[0] = candidate
         has_more = n_all > n_search
         if has_more:
-            data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.laplacian_features)
+            data = make_problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.laplacian_features)
         chosen, *_ = self._continue_rounds(finalists, data, search, trace, ridges)
         if has_more and chosen.width > 1.0:
             # A width that suited few rows may be too wide for more.
             other = search.narrower(data, chosen, ridges)
-            self._note(other, self.scaling_, trace)
+            self._record(other, self.scaling_, trace)
             if other.error < chosen.error:
                 chosen = other
         has_few_held_out = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
         if has_few_held_out and not data.beats_constant(chosen.held_predictions(data)):
             # Nothing was learned, so the smoothest function, of the largest ridge, is safest.
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
-        self._set(chosen, data)
+        self._store(chosen, data)
         return self
 
     def _continue_rounds(
@@ -328,9 +329,9 @@ class LearnedMetric(MapsRows):
 
         The finalists are measured on these rows, then the best two get a round, and the best one
         all others. A metric of these rounds precedes those of the search if its error is lower or,
-        where the search had fewer rows and learned its metric, up to `_ALLOWANCE` times as high.
+        where the search had fewer rows and learned its metric, `_ALLOWED_RATIO` times as high.
         """
-        allowance = _ALLOWANCE if len(data.X) > finalists[0].n_rows else 1.0
+        allowance = _ALLOWED_RATIO if len(data.X) > finalists[0].n_rows else 1.0
         rounds = [
             search.metrics(
                 data,
@@ -346,23 +347,23 @@ class LearnedMetric(MapsRows):
         first: list[MetricCandidate] = []
         later: list[MetricCandidate] = []
         while rounds:
-            tried = [(candidate, each) for each in rounds if (candidate := next(each, None))]
+            tried = [(item, metrics) for metrics in rounds if (item := next(metrics, None))]
             for candidate, _ in tried:
-                self._note(candidate, self.scaling_, trace)
+                self._record(candidate, self.scaling_, trace)
             tried.sort(key=lambda pair: pair[0].error)
             if first:
                 later += [candidate for candidate, _ in tried]
-                rounds = [each for _, each in tried[:1]]
+                rounds = [metrics for _, metrics in tried[:1]]
             else:
                 first = [candidate for candidate, _ in tried]
-                limit = _CLOSE * first[0].error
-                rounds = [each for candidate, each in tried[:2] if candidate.error <= limit]
+                limit = _FINALIST_RATIO * first[0].error
+                rounds = [metrics for item, metrics in tried[:2] if item.error <= limit]
         later.sort(key=lambda candidate: candidate.error)
         allowance = allowance if first[0].n_round else 1.0
         is_better = bool(later) and later[0].error < allowance * first[0].error
         return preferred(later + first if is_better else first + later, data)
 
-    def _note(self, candidate: MetricCandidate, scaling: str, trace: Trace) -> None:
+    def _record(self, candidate: MetricCandidate, scaling: str, trace: Trace) -> None:
         trace(validation_error=candidate.error)
         self.scores_.append(
             {
@@ -380,7 +381,7 @@ class LearnedMetric(MapsRows):
     def _scaling(
         self,
         X: Any,
-        problem: Callable[..., RidgeProblem],
+        make_problem: Callable[..., RidgeProblem],
         compare: Callable[..., list[MetricCandidate]],
         ridges: Sequence[float],
     ) -> tuple[str, bool]:
@@ -396,12 +397,14 @@ class LearnedMetric(MapsRows):
         kernels = [kernel for kernel in self._kernels() if kernel != "rbf"] or ["rbf"]
 
         def error(name: str, indicators: bool) -> float:
-            data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
-            # Of many features only Matern 1/2 compares maps: the Laplacian kernel prefers the same.
+            data = make_problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
+            # Many features take one kernel, Matern 1/2: the Laplacian kernel prefers the same map.
             has_many_features = data.X.shape[1] > MAX_LAPLACIAN_FEATURES and len(kernels) > 1
-            quick = dict.fromkeys(kernels[:1] if has_many_features else kernels, ("diagonal",))
+            diagonal = dict.fromkeys(kernels[:1] if has_many_features else kernels, ("diagonal",))
             label = name + ("+indicators" if indicators else "")
-            return compare(data, label, quick, ridges=ridges[1::2] or ridges, n_rounds=1)[0].error
+            return compare(data, label, diagonal, ridges=ridges[1::2] or ridges, n_rounds=1)[
+                0
+            ].error
 
         names = ("standard", "clipped", "quantile") if has_curved_maps(X) else ("standard",)
         codes = code_columns(X)
@@ -423,8 +426,8 @@ class LearnedMetric(MapsRows):
         return self.task == "classification"
 
     def _kernels(self) -> tuple[str, ...]:
-        several = {"auto": ("matern12", "rbf"), "any": ("matern12", "rbf", "laplacian")}
-        return several.get(self.kernel, (self.kernel,))
+        compared = {"auto": ("matern12", "rbf"), "any": ("matern12", "rbf", "laplacian")}
+        return compared.get(self.kernel, (self.kernel,))
 
     def _structures(self, kernel: str, can_warp: bool) -> tuple[Any, ...]:
         if not isinstance(self.structure, str):
@@ -436,7 +439,7 @@ class LearnedMetric(MapsRows):
                 )
             return (groups,)
         if self.structure == "auto":
-            takes_full = 1 < self.n_features_in_ <= _MAX_FULL and kernel != "laplacian"
+            takes_full = 1 < self.n_features_in_ <= _MAX_FULL_FEATURES and kernel != "laplacian"
             warped = ("warped",) if self.scaling == "auto" and can_warp else ()
             return (("full", "diagonal") if takes_full else ("diagonal",)) + warped
         must_be_diagonal = kernel == "laplacian" and self.structure == "full"
@@ -455,7 +458,7 @@ class LearnedMetric(MapsRows):
             )
         return order[:n_held_out], order[n_held_out:]
 
-    def _set(self, best: MetricCandidate, data: RidgeProblem) -> None:
+    def _store(self, best: MetricCandidate, data: RidgeProblem) -> None:
         root, scaler = best.root, data.scaler
         if isinstance(root, ColumnMap):
             scaler = scaler.warped(root, data.X)
@@ -483,7 +486,7 @@ class LearnedMetric(MapsRows):
         self.gamma_ = best.gamma * (scale**2 if best.kernel == "rbf" else scale)
 
 
-def _rows_of(max_rows: int, d: int, wide: int) -> int:
+def _limited_rows(max_rows: int, d: int, wide: int) -> int:
     """Number of rows to learn from: `max_rows`, fewer if there are more than `wide` features."""
     return max_rows if d <= wide else max(2, round(max_rows * (wide / d) ** 0.5))
 

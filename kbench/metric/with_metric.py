@@ -15,7 +15,7 @@ from kbench.trace import Trace
 from kbench.validated import fit_context
 
 
-def _has(name: str) -> Any:
+def _model_has(name: str) -> Any:
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
@@ -23,18 +23,18 @@ def _has(name: str) -> Any:
 class WithMetric(MetaEstimatorMixin, BaseEstimator):
     """Learn a metric, then fit an estimator to the transformed rows.
 
-    It differs from `make_pipeline(LearnedMetric(), model)` in that the model's phases and
-    intermediate models are reported to the trace, and that its learnt attributes (`n_support_`,
-    `objective_`, ...) are this estimator's.
+    This estimator differs from `make_pipeline(LearnedMetric(), model)` in that the model's phases
+    and intermediate models are reported to the trace, and that the model's learnt attributes
+    (`n_support_`, `objective_`, ...) are also attributes of this estimator.
 
     Parameters
     ----------
     estimator : estimator
         Any classifier or regressor.
     metric : LearnedMetric or None, default=None
-        None stands for one with default parameters.
+        None stands for `LearnedMetric()`.
     random_state : int, RandomState or None, default=None
-        Seed of the metric if that has none of its own.
+        Seed of the metric if `metric.random_state` is None.
 
     Attributes
     ----------
@@ -123,19 +123,19 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         Z = self._transformed(X)
         return self.estimator_.predict(Z)
 
-    @available_if(_has("decision_function"))
+    @available_if(_model_has("decision_function"))
     def decision_function(self, X: Any) -> Any:
         """Decision values of the model for rows X : (u, d)."""
         Z = self._transformed(X)
         return self.estimator_.decision_function(Z)
 
-    @available_if(_has("predict_proba"))
+    @available_if(_model_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
         """Class probabilities of the model for rows X : (u, d)."""
         Z = self._transformed(X)
         return self.estimator_.predict_proba(Z)
 
-    @available_if(_has("score"))
+    @available_if(_model_has("score"))
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, R^2 of a regressor."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}

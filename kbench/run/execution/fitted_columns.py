@@ -63,7 +63,7 @@ def density(X: Any) -> float:
     return float(nonzeros) / math.prod(X.shape)
 
 
-def ranked(estimator: Any, data: Any) -> dict[str, float | None]:
+def rankings(estimator: Any, data: Any) -> dict[str, float | None]:
     """Ranking metrics of a classifier or an outlier detector; None for each if it has no scores."""
     if data.task == "outlier":
         return metrics.rank_outliers(estimator, data.X_test, data.y_test)
@@ -119,7 +119,7 @@ def target_errors(task: str, estimator: Any, data: Any) -> dict[str, float]:
     return metrics.score("regression", data.y_test, estimator.decision_function(data.X_test))
 
 
-def learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
+def fitted_attributes(estimator: Any, *, converged: bool) -> dict[str, Any]:
     """Column -> value of the estimator's fitted attribute; None for an absent attribute.
 
     converged : Whether the fit gave no ConvergenceWarning, if there is no `converged_`.

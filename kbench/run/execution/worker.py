@@ -267,7 +267,7 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
         "density": fitted_columns.density(data.X_train),
         **metrics.score(kind, predicted_rows.y, predicted_rows.labels),
         **added_scores.of_quantile(predicted_rows),
-        **fitted_columns.ranked(estimator, data),
+        **fitted_columns.rankings(estimator, data),
         **fitted_columns.target_errors(kind, estimator, data),
         "scores": extra_scores or None,
         "fit_wall_s": fit_wall_s,
@@ -284,7 +284,7 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
             task, estimator, data, predict_cpu_s if COUNTS_CPU else predict_wall_s
         ),
         "peak_bytes": peak.bytes,
-        **fitted_columns.learnt(estimator, converged=warning_log.converged),
+        **fitted_columns.fitted_attributes(estimator, converged=warning_log.converged),
         **fitted_columns.kept_model(task, estimator, data),
     }
     notes = [warning_log.note(), row.get("message"), *score_notes, *data.notes]

@@ -28,7 +28,7 @@ def canonical(value: Any) -> str:
 
 
 # Limits that are part of a run's key.
-KEPT_LIMITS = ("wall_s", "cpu_s", "memory_mb")
+KEY_LIMITS = ("wall_s", "cpu_s", "memory_mb")
 
 
 class Command:
@@ -44,7 +44,7 @@ class Command:
     def __init__(self, config: dict[str, Any], default_config: dict[str, Any]) -> None:
         words = [f"method={config['method']['name']}", f"dataset={config['dataset']['name']}"]
         words.append("tuned=none")
-        for group, required in (("dataset", ()), ("limits", KEPT_LIMITS)):
+        for group, required in (("dataset", ()), ("limits", KEY_LIMITS)):
             defaults = flatten(default_config[group])
             for key, value in flatten(config[group]).items():
                 if key in required or key not in defaults or defaults[key] != value:

@@ -6,8 +6,8 @@
         the same method, on data of half to twice as many training rows
     The estimate is the median of their seconds of loading, warm-up, fit and prediction.
 
-Of each set, rows of this machine are preferred to rows of others. A run without such rows is only
-counted.
+In each set, rows of this machine are preferred to rows of other machines. A run without such rows
+is only counted.
 """
 
 from collections import Counter, defaultdict
@@ -20,17 +20,18 @@ from kbench.run.planning.task import Run
 
 _BEFORE = ("load_s", "warmup_s")
 _WORK = ("fit_wall_s", "predict_wall_s")  # limited by `limits.wall_s`
-# Columns that `expected` reads of rows with status ok.
+# Columns that `duration_lines` reads of rows with status ok.
 COLUMNS = ("method", "dataset", "params", "n_train", "environment", *_BEFORE, *_WORK)
 
-_SAME = "the same settings"
-_DATA = "the same method and data set"
+# Relations of rows to a run, as the lines name them.
+_SETTINGS = "the same settings"
+_DATASET = "the same method and data set"
 _SIZE = "the same method on data of similar size"
 # Seconds of a run that are in no column, such as the start of its worker and its scores: the limit
-# with which `scripts/bench_overhead.py` prints the median.
+# that `scripts/bench_overhead.py` sets for their median.
 _OVERHEAD_S = 0.1
 # Largest ratio of the training rows of data of similar size. Set by hand.
-_SIMILAR = 2.0
+_MAX_SIZE_RATIO = 2.0
 
 
 def duration_lines(
@@ -41,14 +42,14 @@ def duration_lines(
     rows : Rows with status ok, with `COLUMNS`. environment : Id of this machine's environment; None
     if a cluster does the runs. at_once : Number of simultaneous runs.
     """
-    similar = _Similar(rows, environment)
+    similar = _SimilarRows(rows, environment)
     seconds, basis, unknown = [], Counter[tuple[str, bool]](), 0
     estimates: dict[tuple[Any, ...], tuple[float, str, bool] | None] = {}
     for run in runs:
-        same = run.method, run.data_key, run.params_key, run.limits.wall_s  # for any seed
-        if same not in estimates:
-            estimates[same] = similar.seconds(run)
-        estimate = estimates[same]
+        key = run.method, run.data_key, run.params_key, run.limits.wall_s  # for any seed
+        if key not in estimates:
+            estimates[key] = similar.seconds(run)
+        estimate = estimates[key]
         if estimate is None:
             unknown += 1
             continue
@@ -63,41 +64,41 @@ def duration_lines(
             for (relation, is_local), n in basis.most_common()
         )
         n_runs = counted(len(seconds), "run")
-        lines.append(f"time: about {spoken(total)} for {n_runs}{jobs} ({basis_text})")
+        lines.append(f"time: about {duration_text(total)} for {n_runs}{jobs} ({basis_text})")
     if unknown:
         lines.append(f"time: not known for {counted(unknown, 'run')}, which no row is similar to")
     return lines
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Seconds as a text: '40 s', '12 minutes', '3.5 hours'."""
     if seconds < 100:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
 
 
-class _Similar:
+class _SimilarRows:
     """Timings of rows by their relation to a run: equal settings, data or size."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], environment: str | None) -> None:
         # (of this machine, relation, *what is equal) -> (seconds before, seconds of work) of rows
         self._timings: defaultdict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
         self._sizes: dict[str, int] = {}  # data set -> training rows
-        self._of_method: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
+        self._datasets_of_method: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
         for row in rows:
             method, dataset = row["method"], row["dataset"]
             is_local = environment in (None, row["environment"])
             before, work = (sum(row[c] or 0.0 for c in columns) for columns in (_BEFORE, _WORK))
-            for key in ((_SAME, method, dataset, row["params"]), (_DATA, method, dataset)):
+            for key in ((_SETTINGS, method, dataset, row["params"]), (_DATASET, method, dataset)):
                 self._timings[is_local, *key].append((before, work))
-            self._of_method[method, is_local].add(dataset)
+            self._datasets_of_method[method, is_local].add(dataset)
             if row["n_train"]:
                 self._sizes[dataset] = row["n_train"]
 
     def seconds(self, run: Run) -> tuple[float, str, bool] | None:
         """(expected seconds, relation of the rows to the run, whether they are of this machine)."""
-        exact = (_SAME, run.method, run.dataset, run.params_key)
-        for key in (exact, (_DATA, run.method, run.dataset)):
+        exact = (_SETTINGS, run.method, run.dataset, run.params_key)
+        for key in (exact, (_DATASET, run.method, run.dataset)):
             for is_local in (True, False):
                 if timings := self._timings.get((is_local, *key)):
                     return self._median(timings, run), key[0], is_local
@@ -111,11 +112,11 @@ class _Similar:
         n = self._sizes.get(run.dataset) or facts.get("n_train") or facts.get("n")
         datasets = [
             dataset
-            for dataset in self._of_method[run.method, is_local]
-            if n and n / _SIMILAR <= self._sizes.get(dataset, 0) <= n * _SIMILAR
+            for dataset in self._datasets_of_method[run.method, is_local]
+            if n and n / _MAX_SIZE_RATIO <= self._sizes.get(dataset, 0) <= n * _MAX_SIZE_RATIO
         ]
         return [
-            row for name in datasets for row in self._timings[is_local, _DATA, run.method, name]
+            row for name in datasets for row in self._timings[is_local, _DATASET, run.method, name]
         ]
 
     @staticmethod

@@ -17,7 +17,7 @@ from typing import Any
 from kbench.config import Composer, flatten, hides, hydra_value
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.mistyped import GROUPS, key_of, nearest
-from kbench.run.planning.command import KEPT_LIMITS, Command, canonical
+from kbench.run.planning.command import KEY_LIMITS, Command, canonical
 from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
 from kbench.run.planning.registry import RESERVED
@@ -375,7 +375,7 @@ def _key_head(run: Run, estimator: str, parts: Mapping[str, str] | None) -> str:
             "estimator": estimator,
             "dataset": {k: v for k, v in influence(run.dataset_config).items() if k != "facts"},
             "data": run.data_sha256,
-            "limits": {k: getattr(run.limits, k) for k in KEPT_LIMITS},
+            "limits": {k: getattr(run.limits, k) for k in KEY_LIMITS},
         }
     )
 

@@ -33,8 +33,8 @@ class Search:
     seconds: float | None = None
     # Column that ranks the candidates; None means the first metric of the task.
     metric: str | None = None
-    # Keys of the command that have no effect if there is only one setting.
-    of_several: tuple[str, ...] = ()
+    # Words tune.KEY=VALUE of the command that have no effect if there is only one setting.
+    search_words: tuple[str, ...] = ()
 
     @property
     def budget(self) -> str | None:

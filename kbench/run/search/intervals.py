@@ -21,7 +21,7 @@ from kbench.run.planning.request import read_request
 # Number of random settings before TPE proposes from scores: Optuna's default (n_startup_trials).
 _N_RANDOM = 10
 # Ratio of the ends above which a positive interval is searched on a logarithmic scale: in a wider
-# one, a linear scale would hardly ever propose numbers near the lower end. Set by hand.
+# interval, a linear scale would hardly ever propose numbers near the lower end. Set by hand.
 _LOG_RATIO = 100.0
 # Significant digits of a proposed number: scores hardly depend on further digits. Set by hand.
 _DIGITS = 6
@@ -35,21 +35,21 @@ class SearchRange:
 
     low: float
     high: float
-    whole: bool  # Whether only whole numbers are proposed
-    log: bool  # Whether the scale is logarithmic
+    is_integer: bool  # Whether only is_integer are proposed
+    is_log: bool  # Whether the scale is logarithmic
 
     def at(self, fraction: float) -> float | int:
         """The number at a fraction, from 0 to 1, of the scale."""
         # The ends move by half a unit, as rounding would otherwise halve their probability.
-        low, high = (self.low - 0.5, self.high + 0.5) if self.whole else (self.low, self.high)
-        if self.log:
-            low = max(low, 0.5) if self.whole else low
+        low, high = (self.low - 0.5, self.high + 0.5) if self.is_integer else (self.low, self.high)
+        if self.is_log:
+            low = max(low, 0.5) if self.is_integer else low
             return self.rounded(low * (high / low) ** fraction)
         return self.rounded(low + fraction * (high - low))
 
     def rounded(self, value: float) -> float | int:
         """The whole number, or number of _DIGITS digits, between the ends that is nearest."""
-        value_rounded = round(value) if self.whole else float(f"{value:.{_DIGITS}g}")
+        value_rounded = round(value) if self.is_integer else float(f"{value:.{_DIGITS}g}")
         return type(value_rounded)(min(max(value_rounded, self.low), self.high))
 
 
@@ -87,7 +87,7 @@ class Space:
                     f"{text.lstrip('+').partition('=')[0].partition('.')[0]}"
                 )
         method = (request.methods or [""])[0]
-        file = read_yaml(require_option("method", method)) if method else {}
+        defaults = read_yaml(require_option("method", method)) if method else {}
         intervals = {}
         for text, override in sweeps.items():
             key, sweep = override.key_or_group, override.value()
@@ -96,7 +96,7 @@ class Space:
                     f"{text}: only a method's key takes an interval, as method.C does"
                 )
             name = key.removeprefix("method.")
-            intervals[name] = _interval(text, sweep, file.get(name))
+            intervals[name] = _interval(text, sweep, defaults.get(name))
         return cls(intervals, lists, tuple(words))
 
     @property
@@ -111,31 +111,31 @@ class Space:
         columns = {name: [setting[name] for setting in settings] for name in settings[0]}
         return [*self.words, f"grid.zip={hydra_value([columns])}"]
 
-    def described(self) -> str:
+    def description(self) -> str:
         """A text for the user, such as 'C in [0.001, 1000] (log scale)'."""
         texts = []
         for name, interval in self.intervals.items():
-            kind = [*(["whole numbers"] * interval.whole), *(["log scale"] * interval.log)]
-            kinds = f" ({', '.join(kind)})" if kind else ""
-            texts.append(f"{name} in [{interval.low:g}, {interval.high:g}]{kinds}")
+            notes = [*(["whole numbers"] * interval.is_integer), *(["log scale"] * interval.is_log)]
+            in_brackets = f" ({', '.join(notes)})" if notes else ""
+            texts.append(f"{name} in [{interval.low:g}, {interval.high:g}]{in_brackets}")
         texts += [f"{name} of {len(values)} values" for name, values in self.lists.items()]
         return ", ".join(texts)
 
 
-def _interval(text: str, sweep: Any, value: Any) -> SearchRange:
-    """The range of the interval `sweep`; value : the parameter's default in its method's file."""
+def _interval(text: str, sweep: Any, default: Any) -> SearchRange:
+    """The range of the interval `sweep`; default : the value in the method's file."""
     low, high = sweep.start, sweep.end
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ConfigError(f"{text}: should be interval(LOW,HIGH) with LOW below HIGH")
-    integral = float(low).is_integer() and float(high).is_integer()
-    integers = isinstance(low, int) or (type(value) is int and integral)
-    log = "log" in sweep.tags or (low > 0 and high / low > _LOG_RATIO)
-    if log and not low > 0:
+    has_integer_ends = float(low).is_integer() and float(high).is_integer()
+    is_integer = isinstance(low, int) or (type(default) is int and has_integer_ends)
+    is_log = "log" in sweep.tags or (low > 0 and high / low > _LOG_RATIO)
+    if is_log and not low > 0:
         raise ConfigError(f"{text}: a log scale begins above 0")
     return (
-        SearchRange(int(low), int(high), integers, log)
-        if integers
-        else SearchRange(low, high, integers, log)
+        SearchRange(int(low), int(high), is_integer, is_log)
+        if is_integer
+        else SearchRange(low, high, is_integer, is_log)
     )
 
 
@@ -143,7 +143,7 @@ class RandomProposals:
     """Settings drawn uniformly, on a logarithmic scale if the range has one."""
 
     name = "random"  # the sampler in the tuned file
-    described = "random settings (pip install 'kbench[optuna]' for those that learn from scores)"
+    description = "random settings (pip install 'kbench[optuna]' for those that learn from scores)"
 
     def __init__(self, space: Space, seed: int) -> None:
         self._space, self._random = space, np.random.RandomState(seed)
@@ -162,7 +162,7 @@ class OptunaProposals:
     """The first settings of `RandomProposals`, then settings of Optuna's TPE."""
 
     name = "tpe"
-    described = "settings of Optuna's TPE"
+    description = "settings of Optuna's TPE"
 
     def __init__(self, space: Space, seed: int, direction: Literal["max", "min"]) -> None:
         import optuna
@@ -170,20 +170,20 @@ class OptunaProposals:
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._failed = optuna.trial.TrialState.FAIL
-        self._space, self._drawn = space, RandomProposals(space, seed)
+        self._space, self._random_proposals = space, RandomProposals(space, seed)
         self._study = optuna.create_study(
             direction="maximize" if direction == "max" else "minimize",
             sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=_N_RANDOM),
         )
         self._ranges: dict[str, Any] = {
-            name: IntDistribution(int(interval.low), int(interval.high), log=interval.log)
-            if interval.whole
-            else FloatDistribution(interval.low, interval.high, log=interval.log)
+            name: IntDistribution(int(interval.low), int(interval.high), log=interval.is_log)
+            if interval.is_integer
+            else FloatDistribution(interval.low, interval.high, log=interval.is_log)
             for name, interval in space.intervals.items()
         }
         for name, values in space.lists.items():  # as indices, because values have any type
             self._ranges[name] = CategoricalDistribution(range(len(values)))
-        self._asked: list[tuple[Setting, Any]] = []
+        self._pending: list[tuple[Setting, Any]] = []
         self._n_random = 0
 
     def propose(self) -> Setting:
@@ -191,19 +191,19 @@ class OptunaProposals:
         lists = self._space.lists
         if self._n_random < _N_RANDOM:
             self._n_random += 1
-            point = self._drawn.propose()
-            point |= {name: list(lists[name]).index(point[name]) for name in lists}
-            self._study.enqueue_trial(point)
+            params = self._random_proposals.propose()
+            params |= {name: list(lists[name]).index(params[name]) for name in lists}
+            self._study.enqueue_trial(params)
         trial = self._study.ask(self._ranges)
         setting = {n: i.rounded(trial.params[n]) for n, i in self._space.intervals.items()}
         setting |= {name: values[trial.params[name]] for name, values in lists.items()}
-        self._asked.append((setting, trial))
+        self._pending.append((setting, trial))
         return setting
 
     def tell(self, setting: Setting, score: float | None) -> None:
         """Record the mean score of a proposed setting, or None if its trials failed."""
-        index = next(i for i, (proposed, _) in enumerate(self._asked) if proposed == setting)
-        _, trial = self._asked.pop(index)
+        index = next(i for i, (proposed, _) in enumerate(self._pending) if proposed == setting)
+        _, trial = self._pending.pop(index)
         state = self._failed if score is None else None
         self._study.tell(trial, score, state=state)
 

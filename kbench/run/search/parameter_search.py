@@ -56,20 +56,20 @@ from kbench.run.search.trials import Trials
 
 # Fraction of the training rows on which a self-tuning method is scored. More rows give a more
 # accurate score, and leave fewer rows to fit. Set by hand.
-_HELD_OUT = 0.2
+_HELD_OUT_FRACTION = 0.2
 
 # Guard: a search ends after this many rounds of proposals in succession without a new setting.
-_MAX_REPEATED = 100
+_MAX_REPEATED_ROUNDS = 100
 
-# Overrides of a tuner, so that it chooses no scaler, metric or kernel that the tuned method lacks.
-_FIXED_OF_TUNER = ("method.scaler=null", "method.metric=null", "method.kernel=rbf")
+# Overrides of a tuner: it may choose no scaler, metric or kernel that the tuned method lacks.
+_TUNER_OVERRIDES = ("method.scaler=null", "method.metric=null", "method.kernel=rbf")
 
 
 @dataclass
 class Searches:
     """The searches of a command."""
 
-    each: list[list[str]]  # The overrides of each search
+    pair_overrides: list[list[str]]  # The overrides of each search
     sandbox: Sandbox  # Starts the workers of all trials
     tuned_set: str | None = None  # The name of the experiment's set of tuned files
     budget: Mapping[str, Any] = field(default_factory=dict)  # `plan.tune` of the experiment
@@ -84,12 +84,12 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     Raises DataError: a data set is malformed.
     """
     space = Space.of(composer, overrides)
-    as_typed = overrides
+    typed_overrides = overrides
     if space is not None:
         overrides = space.overrides(space.ends)
     experiment = _experiment(composer, overrides)
     if experiment is None:
-        _one_pair(composer, overrides)
+        _searched_pair(composer, overrides)
     recipe = recipe_of(composer, experiment)
     budget = recipe.get("tune")
     if experiment is not None and not (budget and isinstance(budget, Mapping)):
@@ -102,7 +102,7 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     sandbox = worker_sandbox(overrides)
     check_methods(sandbox, plan)
     if experiment is None:
-        return Searches([list(as_typed)], sandbox)
+        return Searches([list(typed_overrides)], sandbox)
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     variants: dict[tuple[str, str], str | None] = {}
     for run in plan.runs:
@@ -138,14 +138,14 @@ def tune(
     if space is not None:
         overrides = space.overrides(space.ends)
         search.require_budget()
-    pair = _one_pair(composer, overrides)
+    pair = _searched_pair(composer, overrides)
     words = _without_tuned(overrides)
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     if not plan.runs:
         raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
-    first = plan.runs[0]
-    metric = _metric(first.task, search.metric)
-    if (first.dataset_config.get("target") or {}).get("train") == "normal":
+    first_run = plan.runs[0]
+    metric = _metric(first_run.task, search.metric)
+    if (first_run.dataset_config.get("target") or {}).get("train") == "normal":
         raise ConfigError(
             "dataset.target.train is normal, so that no outlier is among the rows that are held "
             "out to choose by; dataset.target.train=all keeps the outliers"
@@ -153,31 +153,31 @@ def tune(
     if isinstance(metric, AddedScore):
         plan.settings = replace(plan.settings, metrics=[*plan.settings.metrics, metric.name])
         check_methods(sandbox, plan)
-    tuner = tuner_of(first) if len(plan.runs) == 1 else None
+    tuner = tuner_of(first_run) if len(plan.runs) == 1 else None
     if tuner is not None:
         tuned_set = None
         method_words = [word for word in words if word.lstrip("+").startswith("method.")]
-        if ignored := [*method_words, *search.of_several]:
+        if ignored := [*method_words, *search.search_words]:
             raise ConfigError(
                 f"{ignored[0]}: {tuner} would choose the parameters without it, in one trial on "
                 "one split; with it, name grid=NAME or several values, as in method.C=1,10,100"
             )
-        search = replace(search, validation=search.validation or _HELD_OUT)
+        search = replace(search, validation=search.validation or _HELD_OUT_FRACTION)
     result = SearchResult(
-        first.method,
-        first.dataset,
+        first_run.method,
+        first_run.dataset,
         tuned_set,
         metric,
-        _search_facts(first, tuned_set),
+        _search_facts(first_run, tuned_set),
         plan.dropped,
         tuner=tuner,
     )
     trials = Trials(composer, sandbox, plan, search, result, began)
     if tuner is not None:
-        return _by_tuner(trials, words, tuner, show_line)
+        return _run_tuner(trials, words, tuner, show_line)
     if len(plan.runs) == 1:
         raise ConfigError(
-            f"nothing to choose from: {first.method} has one setting here; add grid=NAME or "
+            f"nothing to choose from: {first_run.method} has one setting here; add grid=NAME or "
             "several values, as in method.C=1,10,100"
         )
     dataset_words = [
@@ -197,11 +197,11 @@ def tune(
     result.varied = _varied_params(pair.method, candidates, default["method"])
     rows = _train_rows(plan, search)
     if space is not None:
-        return _over_intervals(trials, space, rows, show_line)
+        return _search_intervals(trials, space, rows, show_line)
     rungs = search.rungs(rows, len(candidates))
     survivors = candidates
-    if search.budget:  # in random order, a budget does not always leave out the end of the grid
-        order = np.random.RandomState(first.seed).permutation(len(candidates))
+    if search.budget:  # random order, so that a spent budget does not leave out the grid's end
+        order = np.random.RandomState(first_run.seed).permutation(len(candidates))
         survivors = [candidates[i] for i in order]
     for rung, rows in enumerate(rungs):
         prefix = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
@@ -209,8 +209,8 @@ def tune(
         result.rungs.append((rows, len(survivors)))
         # Sizes of folds differ by one row, which a limit would leave out of the larger training
         # sets, so the last rung has no limit.
-        limited = rung + 1 < len(rungs) or rows == search.rows
-        trials.run_rung(trials.of(words, rows if limited else None), survivors, rung, rows)
+        is_limited = rung + 1 < len(rungs) or rows == search.rows
+        trials.run_rung(trials.of(words, rows if is_limited else None), survivors, rung, rows)
         result.ranked = ranked(candidates, result.metric)
         in_rung = [c for c in result.ranked if c.rung == rung]
         survivors = in_rung[: search.survivors(len(survivors))]
@@ -219,7 +219,7 @@ def tune(
     return result
 
 
-def _over_intervals(
+def _search_intervals(
     trials: Trials, space: Space, rows: int, show_line: Callable[[str], None]
 ) -> SearchResult:
     """Score settings that a sampler proposes.
@@ -228,23 +228,25 @@ def _over_intervals(
     trials in the jobs of `parallel`, but at least one.
     """
     search, result = trials.search, trials.result
-    better: Literal["max", "min"] = "max" if result.metric.direction == "max" else "min"
-    propose = proposals(space, trials.seed, better)
+    direction: Literal["max", "min"] = "max" if result.metric.direction == "max" else "min"
+    sampler = proposals(space, trials.seed, direction)
     rows = min(rows, search.rows or rows)
     n_folds = 1 if search.validation else search.folds
     at_once = max(1, trials.plan.settings.parallel.at_once // n_folds)
-    show_line(f"{propose.described}: {space.described()}; {search.division}, {rows} training rows")
-    result.sampler = propose.name
+    show_line(
+        f"{sampler.description}: {space.description()}; {search.division}, {rows} training rows"
+    )
+    result.sampler = sampler.name
     candidate_of: dict[str, Candidate] = {}
-    repeated = 0
-    while repeated < _MAX_REPEATED:
+    n_repeated = 0
+    while n_repeated < _MAX_REPEATED_ROUNDS:
         n_left = sys.maxsize if search.runs is None else search.runs - result.counts.total()
-        settings = [propose.propose() for _ in range(min(at_once, n_left // n_folds))]
+        settings = [sampler.propose() for _ in range(min(at_once, n_left // n_folds))]
         result.budget_spent = not settings or trials.expired
         if result.budget_spent:
             break
         untried = {canonical(s): s for s in settings if canonical(s) not in candidate_of}
-        repeated = 0 if untried else repeated + 1
+        n_repeated = 0 if untried else n_repeated + 1
         if untried:
             words = space.overrides([*untried.values()])
             plan = trials.of(_without_tuned(words), search.rows)
@@ -256,7 +258,7 @@ def _over_intervals(
                 break
         for setting in settings:
             candidate = candidate_of[canonical(setting)]
-            propose.tell(setting, candidate.mean if candidate.scores else None)
+            sampler.tell(setting, candidate.mean if candidate.scores else None)
     result.rungs.append((rows, len(candidate_of)))
     result.ranked = ranked(candidate_of.values(), result.metric)
     return result
@@ -272,7 +274,7 @@ def tuner_of(run: Run) -> str | None:
     return tuners.get(run.task) if run.params.get("kernel", "rbf") == "rbf" else None
 
 
-def _by_tuner(
+def _run_tuner(
     trials: Trials, words: Sequence[str], tuner: str, show_line: Callable[[str], None]
 ) -> SearchResult:
     """Run the tuner on the training rows of one split, and take its parameters as the result.
@@ -282,7 +284,7 @@ def _by_tuner(
     search, result = trials.search, trials.result
     result.tuner_search = search
     # The tuned file is for the method, which has no scaler, learned metric or other kernel.
-    overrides = [f"method={tuner}", *_FIXED_OF_TUNER]
+    overrides = [f"method={tuner}", *_TUNER_OVERRIDES]
     other_words = [word for word in words if not word.lstrip("+").startswith("method")]
     plan = trials.of([*overrides, *other_words], search.rows)
     rows = _train_rows(trials.plan, search)
@@ -327,7 +329,7 @@ def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
     return read_request(composer, overrides, multirun=True).experiments[0]
 
 
-def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
+def _searched_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
     """The method and the data set that a search names."""
     request = read_request(composer, overrides, multirun=True)
     experiment = request.experiments[0]

@@ -7,7 +7,7 @@ import pytest
 from kbench.cli import main
 from kbench.config import composer
 from kbench.run.planning.command import canonical
-from kbench.run.planning.durations import COLUMNS, duration_lines, spoken
+from kbench.run.planning.durations import COLUMNS, duration_lines, duration_text
 from kbench.run.planning.plan import make_plan
 
 OVERHEAD_S = 0.1
@@ -37,7 +37,7 @@ def test_other_seeds_of_the_same_settings_come_first_then_the_same_data():
     known = next(run for run in runs if run.params["C"] == 1)
     rows = [row(second, known, predict_wall_s=1.0) for second in (1.0, 3.0, 50.0)]
     found, others = said(runs, rows)
-    assert found[:2] == (spoken(4 * (3.0 + 1.0 + OVERHEAD_S)), 4)
+    assert found[:2] == (duration_text(4 * (3.0 + 1.0 + OVERHEAD_S)), 4)
     assert found[2] == (
         "2 by rows of the same settings, here; 2 by rows of the same method and data set, here"
     )
@@ -48,7 +48,7 @@ def test_rows_of_this_machine_come_before_those_of_others():
     (run,) = planned("method=svc", "dataset=digits")
     there = row(60.0, run, environment="there")
     assert said([run], [there])[0][2] == "1 by rows of the same settings, on other machines"
-    assert said([run], [there, row(2.0, run)])[0][0] == spoken(2.0 + OVERHEAD_S)
+    assert said([run], [there, row(2.0, run)])[0][0] == duration_text(2.0 + OVERHEAD_S)
     assert said([run], [there], environment=None)[0][2].endswith("here")
 
 
@@ -62,7 +62,7 @@ def test_data_of_similar_size_stand_in_and_no_others_do():
     ]
     found, others = said([digits, iris], rows)
     assert found == (
-        spoken(5.0 + OVERHEAD_S),
+        duration_text(5.0 + OVERHEAD_S),
         1,
         "1 by rows of the same method on data of similar size, here",
     )
@@ -72,9 +72,9 @@ def test_data_of_similar_size_stand_in_and_no_others_do():
 def test_a_limit_ends_runs_and_several_at_a_time_share_the_time():
     runs = planned("method=svc", "dataset=digits", "seed=0,1,2,3", "limits.wall_s=10")
     rows = [row(500.0, runs[0], load_s=1.0)]
-    assert said(runs, rows)[0][0] == spoken(4 * (10.0 + 1.0 + OVERHEAD_S))
-    assert said(runs, rows, at_once=2)[0][0] == spoken(2 * (10.0 + 1.0 + OVERHEAD_S))
-    assert said(runs[:1], rows, at_once=2)[0][0] == spoken(10.0 + 1.0 + OVERHEAD_S)
+    assert said(runs, rows)[0][0] == duration_text(4 * (10.0 + 1.0 + OVERHEAD_S))
+    assert said(runs, rows, at_once=2)[0][0] == duration_text(2 * (10.0 + 1.0 + OVERHEAD_S))
+    assert said(runs[:1], rows, at_once=2)[0][0] == duration_text(10.0 + 1.0 + OVERHEAD_S)
 
 
 def test_runs_without_similar_rows_are_counted():
@@ -89,7 +89,7 @@ def test_runs_without_similar_rows_are_counted():
     ("seconds", "text"), [(0.51, "0.51 s"), (99, "99 s"), (600, "10 minutes"), (9000, "2.5 hours")]
 )
 def test_durations_are_spoken(seconds, text):
-    assert spoken(seconds) == text
+    assert duration_text(seconds) == text
 
 
 def test_the_command_says_how_long(tmp_path, monkeypatch, capsys):

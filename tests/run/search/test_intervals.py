@@ -112,8 +112,8 @@ def test_every_number_of_an_interval_lies_in_it_and_order_is_kept(low, ratio, wh
 )
 def test_the_scale_follows_from_the_interval(word, whole, log):
     (found,) = space_of("method=svc", word).intervals.values()
-    assert (found.whole, found.log) == (whole, log)
-    described = space_of("method=svc", word, "method.gamma=1,2").described()
+    assert (found.is_integer, found.is_log) == (whole, log)
+    described = space_of("method=svc", word, "method.gamma=1,2").description()
     assert (", gamma of 2 values" in described, "log scale" in described) == (True, log)
 
 
