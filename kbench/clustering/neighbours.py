@@ -23,12 +23,12 @@ EXACT_ROWS = 4096
 # Smallest `leaf_size` of a tree: with larger leaves fewer trees reach the recall, but the time of a
 # tree grows in proportion. Set by hand.
 _MIN_LEAF_SIZE = 256
-# Points whose true neighbours are computed to measure the recall. Each has k neighbours, so the
-# standard error at a recall of 0.99 is below 1 %. Set by hand.
-_CHECKED = 100
+# Number of points whose true neighbours are computed to measure the recall. Each has k neighbours,
+# so the standard error at a recall of 0.99 is below 1 %. Set by hand.
+_N_CHECKED = 100
 _ROUNDING = 1e-4  # guard: relative difference between two float32 computations of a distance
 # Rows of a block of distances: more rows take more memory, fewer cost more calls. Set by hand.
-_BLOCK = 1024
+_BLOCK_ROWS = 1024
 
 
 def nearest_neighbours(
@@ -67,17 +67,17 @@ def nearest_neighbours(
     k = min(n_neighbours, n)
     points = _Points(X)
     ids = np.full((n, k), -1, np.int32)
-    best = np.full((n, k), np.inf, np.float32)
+    nearest = np.full((n, k), np.inf, np.float32)
     mark = np.full(n, -1, np.int64)
     all_points = np.arange(n)
     if n <= EXACT_ROWS:
-        for first in range(0, n, _BLOCK):
-            rows = all_points[first : first + _BLOCK]
-            _merge(points.distances(rows, all_points), rows, all_points, ids, best, mark)
+        for start in range(0, n, _BLOCK_ROWS):
+            rows = all_points[start : start + _BLOCK_ROWS]
+            _merge(points.distances(rows, all_points), rows, all_points, ids, nearest, mark)
         return ids
-    checked = rng.choice(n, _CHECKED, replace=False)
+    checked = rng.choice(n, _N_CHECKED, replace=False)
     # The k-th smallest distance; the point itself counts, at distance -1.
-    exact = np.partition(points.distances(checked, all_points), k - 1, axis=1)[:, k - 1]
+    kth_distances = np.partition(points.distances(checked, all_points), k - 1, axis=1)[:, k - 1]
     # A leaf has at least half of this number of points, so at least 2 k.
     leaf_size = max(_MIN_LEAF_SIZE, 4 * k)
     for _ in range(max_trees):
@@ -85,11 +85,11 @@ def nearest_neighbours(
         mark[:] = -1
         for leaf in tree.leaves:
             members = tree.permutation[tree.start[leaf] : tree.stop[leaf]]
-            for first in range(0, len(members), _BLOCK):
-                rows = members[first : first + _BLOCK]
-                _merge(points.distances(rows, members), rows, members, ids, best, mark)
-        limit = exact + _ROUNDING * np.abs(exact)
-        if np.mean(best[checked] <= limit[:, None]) >= recall:
+            for start in range(0, len(members), _BLOCK_ROWS):
+                rows = members[start : start + _BLOCK_ROWS]
+                _merge(points.distances(rows, members), rows, members, ids, nearest, mark)
+        limit = kth_distances + _ROUNDING * np.abs(kth_distances)
+        if np.mean(nearest[checked] <= limit[:, None]) >= recall:
             break
     return ids
 
@@ -129,12 +129,12 @@ class _Points:
 
 
 @njit(cache=True, nogil=True)
-def _merge(distances, rows, columns, ids, best, mark):
+def _merge(distances, rows, columns, ids, nearest, mark):
     """Replace ids[rows] by the k nearest of these points and of `columns`.
 
     distances : (a, b), between the points rows : (a,) and columns : (b,).
 
-    ids, best : (n, k), neighbours so far (-1 for none) and their distances, changed in place.
+    ids, nearest : (n, k), neighbours so far (-1 for none) and their distances, changed in place.
     mark : (n,), scratch memory in which mark[j] == row says that j is among the neighbours of row.
     """
     k, n_columns = ids.shape[1], columns.shape[0]
@@ -144,19 +144,19 @@ def _merge(distances, rows, columns, ids, best, mark):
         count, worst = 0, np.float32(-2.0)
         for q in range(k):
             if ids[row, q] >= 0:
-                near[count], points[count] = best[row, q], ids[row, q]
+                near[count], points[count] = nearest[row, q], ids[row, q]
                 mark[points[count]] = row
                 worst = max(worst, near[count])
                 count += 1
-        full = count == k
+        is_full = count == k
         for j in range(n_columns):
             d = distances[i, j]
-            if (not full or d < worst) and mark[columns[j]] != row:
+            if (not is_full or d < worst) and mark[columns[j]] != row:
                 near[count], points[count] = d, columns[j]
                 count += 1
         _select(near, points, count, k)
         for q in range(min(k, count)):
-            best[row, q], ids[row, q] = near[q], points[q]
+            nearest[row, q], ids[row, q] = near[q], points[q]
 
 
 @njit(cache=True, nogil=True)

@@ -36,11 +36,11 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.execution.worker import run as do_run
     from kbench.run.planning.plan import make_plan
 
-    bare, values = parse_words(argv, ["results_dir", "pdb"])
-    if len(bare) != 1:
+    bare_words, values = parse_words(argv, ["results_dir", "pdb"])
+    if len(bare_words) != 1:
         raise ConfigError("kbench debug takes one KEY, as in `kbench debug 3f9a01c2`")
-    debugger = parse_boolean("pdb", values.get("pdb", "false"))
-    row = results_folder(values).row(bare[0])
+    opens_debugger = parse_boolean("pdb", values.get("pdb", "false"))
+    row = results_folder(values).row(bare_words[0])
     words, ignored = overrides_of(row)
     with composer() as hydra:
         plan = make_plan(hydra, words, obtain=obtain_in(Sandbox()))
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
         measured, _ = do_run(plan.task(run), Live(lambda message: None), SharedState())
     except Exception:
         traceback.print_exc()
-        if debugger:
+        if opens_debugger:
             import pdb
 
             pdb.post_mortem()
@@ -96,9 +96,9 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         group, _, subkey = key.partition(".")
         if group in ("method", "dataset", "seed", "tuned") and (not subkey or group == "method"):
             continue
-        names = {"dataset": data_keys, "limits": [f.name for f in fields(Limits)]}
-        allowed = any(f"{subkey}.".startswith(f"{name}.") for name in names.get(group, ()))
-        if allowed and not interpolates(word):
+        allowed_keys = {"dataset": data_keys, "limits": [f.name for f in fields(Limits)]}
+        is_allowed = any(f"{subkey}.".startswith(f"{key}.") for key in allowed_keys.get(group, ()))
+        if is_allowed and not interpolates(word):
             words.append(word)
         else:
             ignored.append(word)

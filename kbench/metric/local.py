@@ -5,7 +5,8 @@
     keep u if the model of the same rows u has a lower error on the last fifth
 
 The idea of a metric for each leaf is due to D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M.
-Belkin, "xRFM", 2025; there every leaf begins with the identity and has no other choice.
+Belkin, "xRFM", 2025; there the metric of a leaf begins with the identity, and is not compared with
+a metric of all rows.
 """
 
 from dataclasses import replace
@@ -23,7 +24,7 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 
 # Held-out fraction of a cluster, and the fraction by which its mean squared error must fall: 2 % is
 # about the sampling error of the difference on 1,000 rows. Set by hand.
-_HELD_OUT, _GAIN = 0.2, 0.02
+_HELD_OUT_FRACTION, _MIN_GAIN = 0.2, 0.02
 # Rows at which gradients are taken: more take proportionally longer, and are less noisy. Set by
 # hand.
 _GRADIENT_ROWS = 1500
@@ -35,7 +36,7 @@ def local_root(
     """A further map of a cluster's rows and the kernel of mapped rows, if held-out errors fall.
 
     kernel : Kernel of the rows Z, not bound to them
-    name : its name, as `make_kernel` takes it
+    name : the kernel's name, as `make_kernel` takes it
     Z : (n, r) float32, rows of the cluster in the metric of all rows
     Y : (n, m) targets, standardised
     ridge : added to the diagonal of the kernel matrix
@@ -47,19 +48,21 @@ def local_root(
     """
     rng = np.random.RandomState(seed)
     order = rng.permutation(len(Z))
-    held_out, training = np.split(order, [int(_HELD_OUT * len(Z))])
+    held_out, training = np.split(order, [int(_HELD_OUT_FRACTION * len(Z))])
     if not len(held_out) or not len(training):
         return None
 
-    def fitted(kernel: Any, Z: np.ndarray) -> tuple[float, KernelMatrix, np.ndarray]:
+    def fit(kernel: Any, Z: np.ndarray) -> tuple[float, KernelMatrix, np.ndarray]:
         matrix = KernelMatrix(kernel, Z[training], np.float32)
         factor = shifted_cholesky(matrix, ridge)
         coef = scipy.linalg.cho_solve(factor, Y[training].astype(np.float32), check_finite=False)
-        held = matrix.kernel.prepare(Z[held_out], np.dtype(np.float32))
-        predictions = expand(matrix.kernel, held, matrix.points(slice(None)), coef, np.float32)
+        prepared_held = matrix.kernel.prepare(Z[held_out], np.dtype(np.float32))
+        predictions = expand(
+            matrix.kernel, prepared_held, matrix.points(slice(None)), coef, np.float32
+        )
         return float(np.mean((predictions - Y[held_out]) ** 2)), matrix, coef
 
-    before, matrix, coef = fitted(kernel, Z)
+    error_before, matrix, coef = fit(kernel, Z)
     rows = rng.permutation(len(training))[:_GRADIENT_ROWS]
     metric = gradient_outer_product(matrix, Z[training], coef, rows, diagonal=diagonal)
     total = float(metric.sum() if diagonal else np.trace(metric))
@@ -70,5 +73,5 @@ def local_root(
     # The width keeps its ratio to the median distance.
     gamma_ratio = gamma_of_width(name, mapped, 1.0, rng) / gamma_of_width(name, Z, 1.0, rng)
     rescaled = replace(kernel, gamma=kernel.gamma * gamma_ratio)
-    after, _, _ = fitted(rescaled, mapped)
-    return (root, rescaled) if after < (1.0 - _GAIN) * before else None
+    error_after, _, _ = fit(rescaled, mapped)
+    return (root, rescaled) if error_after < (1.0 - _MIN_GAIN) * error_before else None

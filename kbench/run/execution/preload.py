@@ -13,13 +13,13 @@ from kbench.errors import ConfigError
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning import registry
 
-# The environment variable by which the fork server gets the estimators.
-ESTIMATORS = "KBENCH_PRELOAD"
+# Name of the environment variable by which the fork server gets the estimators' targets.
+ESTIMATORS_VARIABLE = "KBENCH_PRELOAD"
 
 
 def preloading_sandbox(estimators: Sequence[str]) -> Sandbox:
     """A sandbox whose fork server imports the modules of every worker and these classes."""
-    environment = {ESTIMATORS: json.dumps(list(estimators))}
+    environment = {ESTIMATORS_VARIABLE: json.dumps(list(estimators))}
     return Sandbox(["kbench.run.execution.preloaded"], environment)
 
 
@@ -31,7 +31,7 @@ def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
 
 
 def estimators_named(overrides: Sequence[str]) -> list[str]:
-    """The `module:Class` paths of the methods that a command line names, read from their files.
+    """The targets of the methods that a command line names, read from the methods' files.
 
     The list need not be complete: the plan reports a name that does not exist, and a worker imports
     modules that are missing.
@@ -44,11 +44,11 @@ def estimators_named(overrides: Sequence[str]) -> list[str]:
     methods = names_by_group["method"] or [
         method for name in names_by_group["experiment"] for method in _methods_of(name)
     ]
-    paths: dict[str, None] = {}
+    targets: dict[str, None] = {}
     for name in methods:
         with contextlib.suppress(ConfigError, OSError):
-            paths |= dict.fromkeys(_targets(read_yaml(require_option("method", name))))
-    return list(paths)
+            targets |= dict.fromkeys(_targets(read_yaml(require_option("method", name))))
+    return list(targets)
 
 
 def _methods_of(experiment: str) -> list[str]:

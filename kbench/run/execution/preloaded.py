@@ -2,7 +2,7 @@
 
 A worker is forked from the server and has these modules from its start. Other modules are imported
 by the method that needs them, so that scikit-learn's classes do not load numba. The environment
-variable `ESTIMATORS` is a JSON list of estimators whose classes are imported, too.
+variable `KBENCH_PRELOAD` is a JSON list of targets whose classes are imported, too.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import sys
 import types
 from collections.abc import Iterable, Iterator
 
-from kbench.run.execution.preload import ESTIMATORS
+from kbench.run.execution.preload import ESTIMATORS_VARIABLE
 from kbench.run.planning import registry
 
 # Packages whose import neither starts a thread nor runs code of a user.
@@ -61,16 +61,16 @@ def _without_pandas_and_statistics() -> Iterator[None]:
             sys.modules.pop(name, None)
 
 
-def _import_estimators(paths: Iterable[str]) -> None:
+def _import_estimators(targets: Iterable[str]) -> None:
     """Import the classes of targets whose packages are all in `_TRUSTED`.
 
     A failed import is ignored, because the worker repeats it and reports the error.
     """
-    for path in paths:
-        modules = re.findall(r"([\w.]+):", path)
+    for target in targets:
+        modules = re.findall(r"([\w.]+):", target)
         if all(module.partition(".")[0] in _TRUSTED for module in modules):
             with contextlib.suppress(Exception):
-                registry.load(path)
+                registry.load(target)
     if "numba" in sys.modules:
         _fill_tables_of_numba()
 
@@ -91,7 +91,7 @@ def _fill_tables_of_numba() -> None:
 gc.disable()
 _import_common()
 worker = importlib.import_module("kbench.run.execution.worker")
-_import_estimators(json.loads(os.environ.pop(ESTIMATORS, "[]")))
+_import_estimators(json.loads(os.environ.pop(ESTIMATORS_VARIABLE, "[]")))
 worker.thread_pools()
 gc.freeze()
 gc.enable()

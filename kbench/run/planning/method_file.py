@@ -11,7 +11,7 @@ from kbench.run.planning import registry
 from kbench.run.results.metrics import METRICS
 
 # Keys of `meta`, which docs/adding-a-method.md explains.
-_META = [
+_META_KEYS = [
     *("about", "extra", "optional", "paper", "path", "presets", "role", "tasks", "tuned", "tuner"),
     *("version", "warmup"),
 ]
@@ -46,8 +46,8 @@ class MethodFile:
         if not isinstance(meta, Mapping):
             raise _wrong_value(name, "meta", meta, "a mapping of about, tasks ...")
         for key in meta:
-            if key not in _META:
-                hint = nearest(str(key), _META)
+            if key not in _META_KEYS:
+                hint = nearest(str(key), _META_KEYS)
                 raise ConfigError(f"method {name}: meta has no key {key!r}{hint}")
         tasks = meta.get("tasks") or []
         if not isinstance(tasks, list) or not set(map(str, tasks)) <= set(METRICS):

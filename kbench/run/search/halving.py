@@ -23,7 +23,7 @@ class Search:
     validation: float | None = None
     # Whether all candidates are compared on few training rows, and only the best ones on more.
     halving: bool = False
-    # Rows are multiplied and candidates divided by this from rung to rung; scikit-learn's default.
+    # From rung to rung, rows are multiplied and candidates divided by it; scikit-learn's default.
     factor: int = 3
     # Fewest training rows of a rung. Fewer rows rank candidates by chance, more rows take longer.
     min_rows: int = 200
@@ -53,7 +53,7 @@ class Search:
             raise ConfigError("tune.halving takes lists of values, not intervals; leave it out")
 
     @property
-    def division(self) -> str:
+    def validation_text(self) -> str:
         """The validation as a text: '5 folds' or '20 % held out'."""
         if self.validation is None:
             return f"{self.folds} folds"
@@ -69,16 +69,16 @@ class Search:
     def rungs(self, n_rows: int, n_candidates: int) -> list[int]:
         """Number of training rows of each rung; the last rung has `n_rows`, at most `rows`."""
         n_rows = min(n_rows, self.rows or n_rows)
-        levels = 1
-        while self.halving and min(n_candidates, n_rows / self.min_rows) >= self.factor**levels:
-            levels += 1
-        return [round(n_rows / self.factor**i) for i in reversed(range(levels))]
+        n_rungs = 1
+        while self.halving and min(n_candidates, n_rows / self.min_rows) >= self.factor**n_rungs:
+            n_rungs += 1
+        return [round(n_rows / self.factor**i) for i in reversed(range(n_rungs))]
 
-    def survivors(self, n: int) -> int:
+    def n_survivors(self, n: int) -> int:
         """How many of n candidates go on to the next rung."""
         return math.ceil(n / self.factor)
 
-    def holdouts(self, seed: int, rows: int | None) -> list[str]:
+    def holdout_overrides(self, seed: int, rows: int | None) -> list[str]:
         """Overrides that turn a plan into the trials of a rung, including the sweep over folds."""
         words = [f"seed={seed}"] if seed else []
         words += [f"rows={rows}"] if rows else []
@@ -93,7 +93,7 @@ class Search:
 class Candidate:
     """One setting of the parameters, with its scores in the last rung that it finished."""
 
-    place: int  # position in the grid, from 0
+    index: int  # position in the grid, from 0
     params: Mapping[str, Any]
     rung: int = -1  # the last rung that the candidate finished
     rows: int = 0  # training rows of that rung
@@ -114,5 +114,5 @@ def ranked(candidates: Iterable[Candidate], metric: MetricSpec | AddedScore) -> 
     """Candidates with a score, best first: by rung, then mean score, then position in the grid."""
     sign = -1.0 if metric.direction == "max" else 1.0
     return sorted(
-        (c for c in candidates if c.scores), key=lambda c: (-c.rung, sign * c.mean, c.place)
+        (c for c in candidates if c.scores), key=lambda c: (-c.rung, sign * c.mean, c.index)
     )

@@ -205,15 +205,17 @@ def tune(
         survivors = [candidates[i] for i in order]
     for rung, rows in enumerate(rungs):
         prefix = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
-        show_line(f"{prefix}{len(survivors)} candidates, {search.division}, {rows} training rows")
+        show_line(
+            f"{prefix}{len(survivors)} candidates, {search.validation_text}, {rows} training rows"
+        )
         result.rungs.append((rows, len(survivors)))
         # Sizes of folds differ by one row, which a limit would leave out of the larger training
         # sets, so the last rung has no limit.
         is_limited = rung + 1 < len(rungs) or rows == search.rows
-        trials.run_rung(trials.of(words, rows if is_limited else None), survivors, rung, rows)
+        trials.run_rung(trials.plan_of(words, rows if is_limited else None), survivors, rung, rows)
         result.ranked = ranked(candidates, result.metric)
         in_rung = [c for c in result.ranked if c.rung == rung]
-        survivors = in_rung[: search.survivors(len(survivors))]
+        survivors = in_rung[: search.n_survivors(len(survivors))]
         if result.budget_spent or result.stopped_by is not None or not survivors:
             break
     return result
@@ -234,7 +236,8 @@ def _search_intervals(
     n_folds = 1 if search.validation else search.folds
     at_once = max(1, trials.plan.settings.parallel.at_once // n_folds)
     show_line(
-        f"{sampler.description}: {space.description()}; {search.division}, {rows} training rows"
+        f"{sampler.description}: {space.description()}; "
+        f"{search.validation_text}, {rows} training rows"
     )
     result.sampler = sampler.name
     candidate_of: dict[str, Candidate] = {}
@@ -242,14 +245,14 @@ def _search_intervals(
     while n_repeated < _MAX_REPEATED_ROUNDS:
         n_left = sys.maxsize if search.runs is None else search.runs - result.counts.total()
         settings = [sampler.propose() for _ in range(min(at_once, n_left // n_folds))]
-        result.budget_spent = not settings or trials.expired
+        result.budget_spent = not settings or trials.is_expired
         if result.budget_spent:
             break
         untried = {canonical(s): s for s in settings if canonical(s) not in candidate_of}
         n_repeated = 0 if untried else n_repeated + 1
         if untried:
             words = space.overrides([*untried.values()])
-            plan = trials.of(_without_tuned(words), search.rows)
+            plan = trials.plan_of(_without_tuned(words), search.rows)
             distinct = {canonical(run.params): run.params for run in plan.runs}
             for key, params in zip(untried, distinct.values(), strict=True):
                 candidate_of[key] = Candidate(len(candidate_of), params)
@@ -286,11 +289,11 @@ def _run_tuner(
     # The tuned file is for the method, which has no scaler, learned metric or other kernel.
     overrides = [f"method={tuner}", *_TUNER_OVERRIDES]
     other_words = [word for word in words if not word.lstrip("+").startswith("method")]
-    plan = trials.of([*overrides, *other_words], search.rows)
+    plan = trials.plan_of([*overrides, *other_words], search.rows)
     rows = _train_rows(trials.plan, search)
     rows = min(rows, search.rows or rows)
     result.rungs.append((rows, 1))
-    show_line(f"{tuner} chooses the parameters: {search.division}, {rows} training rows")
+    show_line(f"{tuner} chooses the parameters: {search.validation_text}, {rows} training rows")
     candidate = Candidate(0, plan.runs[0].params)
     trials.run_rung(plan, [candidate], 0, rows)
     if candidate.scores:

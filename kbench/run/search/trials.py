@@ -39,59 +39,59 @@ class Trials:
         self.seed = plan.runs[0].seed
 
     @property
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         """Whether the time of the search is over."""
         seconds = self.search.seconds
         return seconds is not None and time.monotonic() - self._began >= seconds
 
-    def of(self, words: Sequence[str], rows: int | None) -> Plan:
+    def plan_of(self, words: Sequence[str], rows: int | None) -> Plan:
         """The trials of the runs of `words`, on `rows` training rows or, if None, on all rows."""
         trials = make_plan(
             self._composer,
-            [*words, *self.search.holdouts(self.seed, rows)],
+            [*words, *self.search.holdout_overrides(self.seed, rows)],
             multirun=True,
             obtain=obtain_in(self._sandbox),
         )
-        home = str(Path(self.plan.settings.results_dir) / TRIALS)
-        trials.settings = replace(self.plan.settings, results_dir=home)
+        trials_folder = str(Path(self.plan.settings.results_dir) / TRIALS)
+        trials.settings = replace(self.plan.settings, results_dir=trials_folder)
         return trials
 
     def run_rung(self, trials: Plan, candidates: list[Candidate], rung: int, rows: int) -> None:
         """Run the trials of a rung, and store the scores of candidates that finished every fold."""
         search, result = self.search, self.result
-        folds: defaultdict[str, list[Run]] = defaultdict(list)  # params -> runs, one per fold
+        fold_runs: defaultdict[str, list[Run]] = defaultdict(list)  # params -> runs, one per fold
         for run in trials.runs:
-            folds[canonical(run.params)].append(run)
-        trials.runs = [run for c in candidates for run in folds[canonical(c.params)]]
+            fold_runs[canonical(run.params)].append(run)
+        trials.runs = [run for c in candidates for run in fold_runs[canonical(c.params)]]
         if search.runs is not None:
             n_left = max(0, search.runs - result.counts.total())
             result.budget_spent = len(trials.runs) > n_left
             del trials.runs[n_left:]
         runner = Runner(trials, self._sandbox)
 
-        def unwanted(run: Run) -> bool:
+        def is_unwanted(run: Run) -> bool:
             """Whether the run's candidate failed on another fold, or the time is over."""
             if any(other.params == run.params for other, _, _ in runner.summary.failed):
                 return True
-            expired = self.expired
-            result.budget_spent |= expired
-            return expired
+            is_expired = self.is_expired
+            result.budget_spent |= is_expired
+            return is_expired
 
-        # The runs of a regularisation path share a worker, so `unwanted` could not skip the later
-        # ones. With a limit of seconds each run therefore has its own worker.
+        # The runs of a regularisation path share a worker, so `is_unwanted` could not skip the
+        # later runs. With a limit of seconds each run therefore has its own worker.
         paths = search.seconds is None
-        summary = runner.execute(finished_here(trials), skip=unwanted, paths=paths)
+        summary = runner.execute(finished_here(trials), skip=is_unwanted, paths=paths)
         result.stopped_by = summary.stopped_by
         result.failed += summary.failed
         scores = self._scores(runner)
         for candidate in candidates:
-            fold_scores = [scores.get(run.key) for run in folds[canonical(candidate.params)]]
+            fold_scores = [scores.get(run.key) for run in fold_runs[canonical(candidate.params)]]
             finished = [score for score in fold_scores if score is not None]
             if len(finished) == len(fold_scores):
                 candidate.rung, candidate.rows, candidate.scores = rung, rows, finished
 
     def _scores(self, runner: Runner) -> dict[str, float]:
-        """key -> score, for trials of a rung with status ok; all trials are added to the counts."""
+        """key -> score of the trials of a rung with status ok; adds all trials to the counts."""
         result = self.result
         frame = runner.folder.read(reference=False)
         keys = {run.key for run in runner.plan.runs}
@@ -106,14 +106,14 @@ class Trials:
         if len(frame):
             newest = frame["started_at"].max().to_pydatetime()
             result.newest = max(newest, result.newest or newest)
-        ok = frame[frame["status"] == "ok"]
+        ok_rows = frame[frame["status"] == "ok"]
         name = result.metric.name
-        if name not in ok:
-            ok = ok.copy()
-            ok[name] = [(scores or {}).get(name) for scores in ok["scores"]]
-        reasons = dict(zip(ok["key"], ok["message"], strict=True))
-        ok = ok[ok[name].notna()]
-        scores = dict(zip(ok["key"], ok[name].astype(float), strict=True))
+        if name not in ok_rows:
+            ok_rows = ok_rows.copy()
+            ok_rows[name] = [(scores or {}).get(name) for scores in ok_rows["scores"]]
+        reasons = dict(zip(ok_rows["key"], ok_rows["message"], strict=True))
+        ok_rows = ok_rows[ok_rows[name].notna()]
+        scores = dict(zip(ok_rows["key"], ok_rows[name].astype(float), strict=True))
         result.failed += [
             (run, "no score", reasons[run.key] or f"no {name}")
             for run in runner.plan.runs

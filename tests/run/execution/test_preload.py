@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from kbench.run.execution.preload import ESTIMATORS, estimators_named
+from kbench.run.execution.preload import ESTIMATORS_VARIABLE, estimators_named
 
 CODE = """
 import sys
@@ -21,7 +21,7 @@ print(scipy.stats is stats is sys.modules["scipy.stats"], stats.norm.cdf(0.0))
 
 def loaded(words):
     """Of some heavy modules those that the server has, and how scipy.stats behaves afterwards."""
-    environment = {**os.environ, ESTIMATORS: json.dumps(estimators_named(words))}
+    environment = {**os.environ, ESTIMATORS_VARIABLE: json.dumps(estimators_named(words))}
     done = subprocess.run(
         [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True
     )

@@ -448,10 +448,10 @@ def test_the_first_fold_leaves_the_fewest_rows(n, folds):
 
 @given(st.lists(st.lists(st.sampled_from([0.25, 0.5, 0.75]), min_size=2, max_size=2), min_size=1))
 def test_of_equal_means_the_earlier_in_the_grid_is_better(scores):
-    grid = [Candidate(place, {}, rung=0, scores=s) for place, s in enumerate(scores)]
+    grid = [Candidate(index, {}, rung=0, scores=s) for index, s in enumerate(scores)]
     accuracy, rmse = METRICS["binary"][0], METRICS["regression"][0]
     for metric, best in ((accuracy, max), (rmse, min)):
         top = ranked(reversed(grid), metric)[0]
         mean = best(map(statistics.fmean, scores))
         assert top.mean == mean
-        assert all(c.mean != mean for c in grid[: top.place])
+        assert all(c.mean != mean for c in grid[: top.index])
