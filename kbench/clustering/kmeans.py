@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from kbench.intrinsics.products import matmul
 
 # Largest number of inner products of a batch of rows with all centroids: 2 MiB of float64, which
-# argmax still finds in the L2 cache; and the least rows of a batch, as GEMM is slow on fewer. Both
-# are set by hand.
+# argmax still finds in the L2 cache; and the least number of rows of a batch, because GEMM is slow
+# on fewer rows. Both are set by hand.
 _BLOCK_VALUES = 1 << 18
 _MIN_BATCH = 64
 
@@ -102,8 +102,8 @@ def kmeans_centroids(
         min(n_clusters, m) of them. A centroid that loses all its points keeps its last position.
     """
     rows = X[sample]
-    first = rows[: min(n_clusters, len(sample))]
-    means = first.toarray() if sp.issparse(first) else first.copy()
+    initial = rows[: min(n_clusters, len(sample))]
+    means = initial.toarray() if sp.issparse(initial) else initial.copy()
     labels: np.ndarray | None = None
     for _ in range(max_iter):
         new_labels = Centroids(means).assign(rows)
@@ -111,11 +111,11 @@ def kmeans_centroids(
             break
         labels = new_labels
         occupied, index = np.unique(labels, return_inverse=True)
-        averaging = sp.csr_array(
+        averaging_matrix = sp.csr_array(
             (1.0 / np.bincount(index)[index], (index, np.arange(len(index)))),
             shape=(len(occupied), len(index)),
             dtype=means.dtype,
         )
-        new_means = matmul(averaging, rows)
+        new_means = matmul(averaging_matrix, rows)
         means[occupied] = new_means.toarray() if sp.issparse(new_means) else new_means
     return Centroids(means)

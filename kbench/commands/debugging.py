@@ -76,7 +76,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """
     from kbench.config import hydra_value
     from kbench.data.configs.keys import KEYS
-    from kbench.run.planning.tuned_files import NONE
+    from kbench.run.planning.tuned_files import NO_TUNED_FILE
 
     data_keys = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIPTION]
     data_keys.append("holdout")  # a search writes this whole group in one word
@@ -86,8 +86,8 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         command_words = []
     # The data set of a user's file is named after the file, perhaps like a data set of kbench.
     dataset = "file" if "dataset=file" in command_words else row["dataset"]
-    # NONE excludes tuned files, because a file newer than the row would add parameters.
-    words = [f"method={row['method']}", f"dataset={dataset}", NONE, f"seed={row['seed']}"]
+    # Tuned files are excluded, because a file newer than the row would add parameters.
+    words = [f"method={row['method']}", f"dataset={dataset}", NO_TUNED_FILE, f"seed={row['seed']}"]
     for name, value in _parameters(row).items():
         words.append(f"++method.{name}={hydra_value(value)}")
     ignored = []

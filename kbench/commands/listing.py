@@ -36,22 +36,26 @@ _MIN_WIDTH = 30
 
 def main(argv: Sequence[str]) -> int:
     """Print one line per name; exit code 0."""
-    bare, values = parse_words([word for word in argv if word != "--json"], KEYS)
-    for word in bare:
+    bare_words, values = parse_words([word for word in argv if word != "--json"], KEYS)
+    for word in bare_words:
         one_of("the kind of names", word, KINDS)
     datasets_dir = values.get("datasets_dir", "datasets")
-    kinds = {k: _rows(k, datasets_dir) for k in bare or ("methods", "datasets", "experiments")}
+    rows_of_kind = {
+        k: _rows(k, datasets_dir) for k in bare_words or ("methods", "datasets", "experiments")
+    }
     if "--json" in argv:
         print(
-            json.dumps({k: [_entry(k, row) for row in rows] for k, rows in kinds.items()}, indent=1)
+            json.dumps(
+                {k: [_record(k, row) for row in rows] for k, rows in rows_of_kind.items()}, indent=1
+            )
         )
         return 0
     width = terminal_width(100)
-    for kind, rows in kinds.items():
+    for kind, rows in rows_of_kind.items():
         print(f"{kind} ({len(rows)})")
-        columns = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+        widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
         for row in rows:
-            line = "  ".join(cell.ljust(columns[i]) for i, cell in enumerate(row[:3]))
+            line = "  ".join(cell.ljust(widths[i]) for i, cell in enumerate(row[:3]))
             print("\n".join(_wrapped(f"  {line}", row[3], width)))
         if kind == "methods":
             print(textwrap.fill(_ROLES, width))
@@ -59,17 +63,17 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _wrapped(head: str, about: str, width: int) -> list[str]:
+def _wrapped(columns: str, about: str, width: int) -> list[str]:
     """Lines of an entry, with the description beside its columns, or below if space is scarce."""
-    indent = len(head) + 2
+    indent = len(columns) + 2
     if width - indent >= _MIN_WIDTH:
         first, *others = textwrap.wrap(about, width - indent) or [""]
-        return [f"{head}  {first}".rstrip(), *(" " * indent + line for line in others)]
+        return [f"{columns}  {first}".rstrip(), *(" " * indent + line for line in others)]
     lines = textwrap.wrap(about, max(_MIN_WIDTH, width - 6))
-    return [head.rstrip(), *(f"      {line}" for line in lines)]
+    return [columns.rstrip(), *(f"      {line}" for line in lines)]
 
 
-def _entry(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
+def _record(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
     """A row as a record, with the path of the YAML file."""
     name, tasks, state, about = row
     entry: dict[str, Any] = {"name": name}

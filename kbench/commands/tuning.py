@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _report(result: "SearchResult", search: Search, command: str) -> int:
     """Print the best settings of a search, write its file, and return the exit code."""
-    from kbench.run.planning.tuned_files import users, write_tuned
+    from kbench.run.planning.tuned_files import usage_text, write_tuned
 
     for reason in result.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
@@ -114,7 +114,7 @@ def _report(result: "SearchResult", search: Search, command: str) -> int:
     path = write_tuned(*pair, result.params, result.summary(search), command, result.tuned_set)
     if result.budget_spent:
         print(f"the budget of {search.budget} is reached: this is the best so far")
-    print(f"{_counts_text(result)}; wrote {path}, {users(*pair, result.tuned_set)}")
+    print(f"{_counts_text(result)}; wrote {path}, {usage_text(*pair, result.tuned_set)}")
     return result.exit_code
 
 

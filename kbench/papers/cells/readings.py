@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from kbench.report.comparisons.tables import Line, Row, contended, mean_sd, measured
-from kbench.run.results.stopped import least_fit_s, trained
+from kbench.run.results.stopped import is_trained, least_fit_s
 
 # Name of a curve whose values equal its abscissa, for axes of seconds.
 SECONDS = "seconds"
@@ -18,7 +18,7 @@ def training_seconds(line: Line) -> list[float]:
     runs without seconds, such as disturbed wall seconds, are left out.
     """
     stopped = [row for row in line.rows if row["status"] == "timeout"]
-    if not all(row["threads"] == 1 and trained(row) for row in stopped):
+    if not all(row["threads"] == 1 and is_trained(row) for row in stopped):
         return []
     seconds = [measured(row, "fit_s") for row in line.ok] + [least_fit_s(row) for row in stopped]
     return [value for value in seconds if value is not None]

@@ -378,7 +378,9 @@ class _Watch:
         reported_s, in_fit = self.fit_cpu_s, stage == "fit"
         seconds = self._cpu_s(pids) if in_fit and reported_s is None else reported_s
         at_least = in_fit and reported_s is not None  # the fit went on after its last report
-        progress = "" if seconds is None else stopped.where(stage, seconds, at_least=at_least)
+        progress = (
+            "" if seconds is None else stopped.stopped_where(stage, seconds, at_least=at_least)
+        )
         self.ended = RunOutcome("timeout", why + progress)
 
     def _cpu_s(self, pids: list[int]) -> float:

@@ -24,12 +24,12 @@ from kbench.run.planning.registry import RESERVED
 from kbench.run.planning.request import Request, checked_seed, pairs, read_request, recipe_of
 from kbench.run.planning.task import Run, Task
 from kbench.run.planning.tuned_files import (
-    NONE,
-    Tuned,
+    NO_TUNED_FILE,
+    TunedFile,
     find_tuned,
-    set_of,
-    tuned_by,
-    tuned_of_own_file,
+    override_of_own_file,
+    override_of_set,
+    tuned_set_of,
 )
 from kbench.settings import Settings, settings
 
@@ -136,16 +136,16 @@ def make_plan(
     unused_names = set(request.params)
     grid_names: set[str] = set()  # parameters in the grid of the command itself
     method_names: set[str] = set()
-    for experiment, composed in itertools.product(request.experiments, request.composed):
-        common = [*composed, *([f"experiment={experiment}"] if experiment else [])]
-        recipe = recipe_of(composer, experiment, composed)
-        suffix = set_of(recipe)
+    for experiment, hydra_words in itertools.product(request.experiments, request.hydra_overrides):
+        common = [*hydra_words, *([f"experiment={experiment}"] if experiment else [])]
+        recipe = recipe_of(composer, experiment, hydra_words)
+        suffix = tuned_set_of(recipe)
         for pair in pairs(request, experiment, recipe):
             method, dataset, words = pair.method, pair.dataset, [*pair.overrides, *common]
-            words = [*tuned_by(suffix, method, dataset, common), *words]
+            words = [*override_of_set(suffix, method, dataset, common), *words]
             config = composer.compose([f"method={method}", f"dataset={dataset}", *words])
             path = config["dataset"].get("path") if dataset == "file" else None
-            if implied := tuned_of_own_file(method, path, words):
+            if implied := override_of_own_file(method, path, words):
                 words = [*implied, *words]
                 config = composer.compose([f"method={method}", f"dataset={dataset}", *words])
             experiment_grid = pair.grid_in(config.get("plan") or {})
@@ -186,7 +186,9 @@ def make_plan(
             tuned = find_tuned(method, dataset, words)
             default_config = config
             if words or tuned:
-                default_config = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
+                default_config = composer.compose(
+                    [f"method={method}", f"dataset={dataset}", NO_TUNED_FILE]
+                )
             file = MethodFile.of(config["method"], method)
             runs: list[Run] = []
             for split in all_splits:
@@ -213,7 +215,7 @@ def make_plan(
                     experiments = f"{plan.runs[index].experiment},{experiment}"
                     plan.runs[index] = replace(plan.runs[index], experiment=experiments)
     if plan is None:
-        for common in request.composed:
+        for common in request.hydra_overrides:
             composer.compose(common)  # a misspelt `method=` is a key that does not exist
         raise ConfigError("nothing to run: name a method, as in `kbench method=svc dataset=digits`")
     if unused_names := unused_names | (grid_names - method_names):
@@ -246,7 +248,7 @@ def _expand(
     overrides: list[str],
     request: Request,
     recipe: Mapping[str, Any],
-    tuned: Tuned | None,
+    tuned: TunedFile | None,
     *,
     obtain: Obtain | None,
 ) -> Iterator[Run]:
@@ -382,11 +384,11 @@ def _key_head(run: Run, estimator: str, parts: Mapping[str, str] | None) -> str:
 
 def _applied_tuned(
     plan: Plan,
-    tuned: Tuned | None,
+    tuned: TunedFile | None,
     method: MethodFile,
     grid: list[dict[str, Any]],
     subject: tuple[str, str, str | None],
-) -> Tuned | None:
+) -> TunedFile | None:
     """The tuned file if it decides a parameter of these runs, else None; notes go to `plan`.
 
     subject : Class, checksum of the data and form of the data set, to compare with the file's.

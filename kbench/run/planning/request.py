@@ -15,9 +15,9 @@ from kbench.errors import ConfigError
 from kbench.mistyped import GROUPS, KEYS, nearest
 from kbench.settings import Settings
 
+# Guard: maximum number of values of a key in one command. A slip such as seed=range(0,10**9) would
+# otherwise take hours without a message.
 _MAX_VALUES = 10_000
-"""Guard: maximum number of values of a key in one command. A slip such as seed=range(0,10**9) would
-otherwise take hours without a message."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,17 @@ class Request:
     datasets: list[str] | None
     seeds: list[int] | None
     params: dict[str, list[Any]]  # method.<name> -> values
-    composed: list[list[str]]  # overrides for Hydra, one list per combination
+    hydra_overrides: list[list[str]]  # one list per combination
 
 
 # Keys whose values are lists, for which a comma may be meant as a list.
-_LISTS = re.compile(
+_LIST_KEYS = re.compile(
     r"metrics|callbacks|dataset\.(source\.columns\.(drop|categorical|names)|"
     r"target\.(positive|negative|outlier))"
 )
 
 # Keys that every run of a command shares.
-_OF_COMMAND = {field.name for field in fields(Settings)} - {"seed", "limits"}
+_COMMAND_KEYS = {field.name for field in fields(Settings)} - {"seed", "limits"}
 
 
 def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool) -> Request:
@@ -50,7 +50,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
 
     Raises ConfigError: a name that does not exist, an invalid seed, or a sweep without -m.
     """
-    chosen: dict[str, list[str]] = {}
+    names_of_group: dict[str, list[str]] = {}
     params: dict[str, list[Any]] = {}
     seeds: list[int] | None = None
     dimensions: list[list[str]] = []
@@ -59,21 +59,21 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
     for text, override in zip(overrides, composer.parse(overrides), strict=True):
         key = override.key_or_group
         text_of_key[key] = text
-        sweep, raw = override.is_sweep_override(), text.partition("=")[2]
-        is_list = _LISTS.fullmatch(key) is not None
-        if sweep and key.startswith("grid."):
+        is_sweep, value_text = override.is_sweep_override(), text.partition("=")[2]
+        is_list = _LIST_KEYS.fullmatch(key) is not None
+        if is_sweep and key.startswith("grid."):
             raise ConfigError(f"{text}: values of a grid are a list: '{key}=[1,10]'")
-        if sweep and not multirun:
-            as_list = f", write a list as {key}=[{raw}]" * is_list
+        if is_sweep and not multirun:
+            as_list = f", write a list as {key}=[{value_text}]" * is_list
             raise ConfigError(
                 f"{text} sweeps over several values: add -m for a run each{as_list}, or quote the "
                 "value"
             )
-        if sweep and key.partition(".")[0] in _OF_COMMAND:
-            remedy = f"write a list as {key}=[{raw}]" if is_list else "quote a comma"
+        if is_sweep and key.partition(".")[0] in _COMMAND_KEYS:
+            remedy = f"write a list as {key}=[{value_text}]" if is_list else "quote a comma"
             raise ConfigError(f"{text}: {key} is one value for all runs of a command; {remedy}")
-        values = [raw]
-        if sweep:
+        values = [value_text]
+        if is_sweep:
             swept = itertools.islice(override.sweep_string_iterator(), _MAX_VALUES + 1)
             values = [str(value) for value in swept]
         if not values:
@@ -94,7 +94,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             if not override.is_delete():
                 for value in values:
                     require_option(key, value)
-                chosen[key] = values
+                names_of_group[key] = values
         elif key == "seed":
             seeds = [checked_seed(composer.value("seed", value)) for value in values]
         elif override.is_delete():
@@ -118,18 +118,18 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             if key == "dataset.path":
                 has_path = True
     plan_words = [text for key, text in text_of_key.items() if key.partition(".")[0] == "plan"]
-    if plan_words and "experiment" not in chosen:
+    if plan_words and "experiment" not in names_of_group:
         text = plan_words[0]
         raise ConfigError(f"{text}: plan is of an experiment; write method=, dataset=, seed=")
-    if has_path and not chosen.keys() & {"dataset", "experiment"}:
-        chosen["dataset"] = ["file"]
+    if has_path and not names_of_group.keys() & {"dataset", "experiment"}:
+        names_of_group["dataset"] = ["file"]
     return Request(
-        experiments=list(chosen.get("experiment", [None])),
-        methods=chosen.get("method"),
-        datasets=chosen.get("dataset"),
+        experiments=list(names_of_group.get("experiment", [None])),
+        methods=names_of_group.get("method"),
+        datasets=names_of_group.get("dataset"),
         seeds=seeds,
         params=params,
-        composed=[list(combination) for combination in itertools.product(*dimensions)],
+        hydra_overrides=[list(combination) for combination in itertools.product(*dimensions)],
     )
 
 
@@ -142,7 +142,7 @@ def checked_seed(value: Any) -> int:
 
 
 # Key of an experiment's `plan` -> the type of its value, and the words for that type.
-_RECIPE: dict[str, tuple[type, str]] = {
+_PLAN_KEYS: dict[str, tuple[type, str]] = {
     "about": (str, "a line of text"),
     "methods": (list, "a list, as in [svc, knn]"),
     "datasets": (list, "a list, as in [digits, iris]"),
@@ -167,14 +167,16 @@ def recipe_of(
     if "experiment" in config:
         raise ConfigError(f"{file}: the first line should be '# @package _global_'")
     recipe = config.get("plan") or {}
-    for prefix, keys, valid in (("", config, KEYS), ("plan.", recipe, _RECIPE)):
+    for prefix, keys, valid in (("", config, KEYS), ("plan.", recipe, _PLAN_KEYS)):
         for key in keys:
             if key not in valid:
                 hint = nearest(str(key), valid) or f", should be one of {', '.join(sorted(valid))}"
                 raise ConfigError(f"{file}: no key is called '{prefix}{key}'{hint}")
     for key, value in recipe.items():
-        kind, expected = _RECIPE[key]
-        if value is not None and (not isinstance(value, kind) or (kind is list and not value)):
+        expected_type, expected = _PLAN_KEYS[key]
+        if value is not None and (
+            not isinstance(value, expected_type) or (expected_type is list and not value)
+        ):
             raise ConfigError(f"{file}: plan.{key} is {value!r}, should be {expected}")
     return recipe
 

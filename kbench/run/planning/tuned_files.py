@@ -20,11 +20,11 @@ from kbench.mistyped import key_of, nearest
 from kbench.run.planning import registry
 from kbench.run.planning.source import source_sha256
 
-NONE = "tuned=none"
+NO_TUNED_FILE = "tuned=none"
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TunedFile:
     """A tuned file."""
 
     path: Path  # relative to the working directory if the file is in it
@@ -39,7 +39,7 @@ class Tuned:
             if name not in known:
                 raise ConfigError(
                     f"{self.path}: method {method} has no parameter {name!r}"
-                    f"{nearest(name, known)}; tune it again, or write {NONE}"
+                    f"{nearest(name, known)}; tune it again, or write {NO_TUNED_FILE}"
                 )
 
     def notes(
@@ -61,7 +61,7 @@ class Tuned:
             lines.append(
                 f"warning: {self.path}: tuned on data of checksum "
                 f"{str(search['data_sha256'])[:12]}, here it is {data_sha256[:12]}; tune again, or "
-                f"leave the file out with {NONE}"
+                f"leave the file out with {NO_TUNED_FILE}"
             )
         if search.get("variant", variant) != variant:
             before, now = (form or "the plain form" for form in (search["variant"], variant))
@@ -73,8 +73,8 @@ def _score_text(search: Mapping[str, Any]) -> str:
     if search.get("mean") is None:
         return ""
     spread = "" if search.get("sd") is None else f" ± {search['sd']:.2g}"
-    best = "" if search.get("complete", True) else ", the best so far of an unfinished search"
-    return f" (validation {search.get('metric')} {search['mean']:.4g}{spread}{best})"
+    note = "" if search.get("complete", True) else ", the best so far of an unfinished search"
+    return f" (validation {search.get('metric')} {search['mean']:.4g}{spread}{note})"
 
 
 def tuned_name(method: str, dataset: str, suffix: str | None) -> str:
@@ -82,7 +82,7 @@ def tuned_name(method: str, dataset: str, suffix: str | None) -> str:
     return "-".join([method, dataset, *([suffix] if suffix else [])])
 
 
-def set_of(recipe: Mapping[str, Any]) -> str | None:
+def tuned_set_of(recipe: Mapping[str, Any]) -> str | None:
     """The set of tuned files that an experiment's plan names."""
     suffix = recipe.get("tuned")
     if suffix is not None and not (isinstance(suffix, str) and re.fullmatch(r"\w+", suffix)):
@@ -90,7 +90,9 @@ def set_of(recipe: Mapping[str, Any]) -> str | None:
     return suffix
 
 
-def tuned_by(suffix: str | None, method: str, dataset: str, overrides: Sequence[str]) -> list[str]:
+def override_of_set(
+    suffix: str | None, method: str, dataset: str, overrides: Sequence[str]
+) -> list[str]:
     """The override that applies the pair's file in the set of tuned files `suffix`.
 
     Empty if the set has no such file, or if the overrides name a tuned file.
@@ -106,12 +108,12 @@ def tuned_by(suffix: str | None, method: str, dataset: str, overrides: Sequence[
     if not any(other.endswith(f"-{suffix}") for other in files):
         raise ConfigError(
             f"plan.tuned is {suffix!r}, and no file of configs/tuned is called METHOD-DATASET-"
-            f"{suffix}; `kbench tune experiment=...` writes them, {NONE} uses none"
+            f"{suffix}; `kbench tune experiment=...` writes them, {NO_TUNED_FILE} uses none"
         )
     return []
 
 
-def tuned_of_own_file(method: str, path: Any, overrides: Sequence[str]) -> list[str]:
+def override_of_own_file(method: str, path: Any, overrides: Sequence[str]) -> list[str]:
     """The override that applies the tuned file of a user's own file; `tuned=none` if there is none.
 
     Empty if the overrides name a tuned file. path : `path` of the data set.
@@ -122,22 +124,22 @@ def tuned_of_own_file(method: str, path: Any, overrides: Sequence[str]) -> list[
     if not path or not files or any(key_of(text) == "tuned" for text in overrides):
         return []
     name = tuned_name(method, own_name(str(path)), None)
-    return [f"tuned={hydra_value(name)}" if name in files else NONE]
+    return [f"tuned={hydra_value(name)}" if name in files else NO_TUNED_FILE]
 
 
-def find_tuned(method: str, dataset: str, overrides: Sequence[str]) -> Tuned | None:
+def find_tuned(method: str, dataset: str, overrides: Sequence[str]) -> TunedFile | None:
     """The tuned file that a composition with these names and overrides applies.
 
     Raises ConfigError: the overrides name a tuned file that does not exist, or the file is not a
     mapping.
     """
-    tuned_words = [text for text in overrides if key_of(text) == "tuned"]
-    if not tuned_words:
+    words = [text for text in overrides if key_of(text) == "tuned"]
+    if not words:
         path = options("tuned").get(f"{method}-{dataset}")
-    elif tuned_words[-1].startswith("~") or tuned_words[-1] == NONE:
+    elif words[-1].startswith("~") or words[-1] == NO_TUNED_FILE:
         return None
     else:
-        path = require_option("tuned", unquoted(tuned_words[-1].partition("=")[2]))
+        path = require_option("tuned", unquoted(words[-1].partition("=")[2]))
     if path is None:
         return None
     content = read_yaml(path)
@@ -149,10 +151,10 @@ def find_tuned(method: str, dataset: str, overrides: Sequence[str]) -> Tuned | N
         value = (search or {}).get(name)
         if value is not None and not isinstance(value, (int, float)):
             raise ConfigError(f"{path}: meta.tuned.{name} is {value!r}, should be a number")
-    relative = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    shown_path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     params = {k: v for k, v in content.items() if k not in registry.RESERVED}
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Tuned(relative, sha256, params, search or {})
+    return TunedFile(shown_path, sha256, params, search or {})
 
 
 def write_tuned(
@@ -173,8 +175,8 @@ def write_tuned(
     text = (
         "# @package method\n"
         f"# Written by `{' '.join(command.split())}`,\n"
-        f"# {users(method, dataset, suffix)};\n"
-        f"# the command line wins over it, {NONE} leaves it out.\n"
+        f"# {usage_text(method, dataset, suffix)};\n"
+        f"# the command line wins over it, {NO_TUNED_FILE} leaves it out.\n"
     )
     text += yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
     with atomic_file(path) as file:
@@ -182,7 +184,7 @@ def write_tuned(
     return path
 
 
-def users(method: str, dataset: str, suffix: str | None) -> str:
+def usage_text(method: str, dataset: str, suffix: str | None) -> str:
     """The commands that use a tuned file, in words."""
     if suffix is None:
         return f"used by `kbench method={method}` on the data set {dataset}"

@@ -27,7 +27,7 @@ _PACKAGES = (
 
 # Environment variables that make Python or compiled code slower, beside all of numba's except
 # `_HARMLESS`. OpenBLAS's variables do not count, because a machine sets them for all commands.
-_COSTLY = ("PYTHONDEVMODE", "PYTHONMALLOC", "PYTHONTRACEMALLOC", "MALLOC_PERTURB_")
+_SLOWING = ("PYTHONDEVMODE", "PYTHONMALLOC", "PYTHONTRACEMALLOC", "MALLOC_PERTURB_")
 _HARMLESS = frozenset(
     f"NUMBA_{name}"
     for name in ("CACHE_DIR", "NUM_THREADS", "THREADING_LAYER", "COLOR_SCHEME", "DEBUG_CACHE")
@@ -51,7 +51,7 @@ def describe() -> dict[str, Any]:
     variables = " ".join(
         f"{name}={value}"
         for name, value in sorted(os.environ.items())
-        if value and (name in _COSTLY or (name.startswith("NUMBA_") and name not in _HARMLESS))
+        if value and (name in _SLOWING or (name.startswith("NUMBA_") and name not in _HARMLESS))
     )
     return {
         "cpu": _cpu_model(),
@@ -169,9 +169,9 @@ def _output(*command: str) -> str | None:
     """Standard output of `command`; None if it is absent, fails or takes over 10 s (a guard)."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, timeout=10, check=True, env=environment
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return completed.stdout.strip()

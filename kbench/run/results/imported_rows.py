@@ -24,16 +24,16 @@ from kbench.run.results.files import read_parquet_files, write_merged
 from kbench.run.results.folder import MODELS, TRIALS, file_name
 from kbench.run.results.merge import lock, rows_of
 
-_NAME = re.compile(r"[A-Za-z0-9]+")
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9]+")
 
 
 @dataclass
-class Gathered:
+class CopyReport:
     """The result of copying the rows of one folder."""
 
     source: Path
-    brought: int = 0  # rows that were written
-    here: int = 0  # rows that the folder already had
+    n_copied: int = 0  # rows that were written
+    n_present: int = 0  # rows that the folder already had
     # Rows whose attempt got another number, because both folders have the run.
     renumbered: list[str] = field(default_factory=list)
     environments: Counter[str] = field(default_factory=Counter)  # environment -> rows written
@@ -43,9 +43,9 @@ class Gathered:
 
     def __str__(self) -> str:
         machines = ", ".join(f"{n} of {name}" for name, n in sorted(self.environments.items()))
-        text = f"{self.source}: {self.brought} rows brought"
+        text = f"{self.source}: {self.n_copied} rows brought"
         text += f" (environments: {machines})" if machines else ""
-        text += f", {self.here} are here already" if self.here else ""
+        text += f", {self.n_present} are here already" if self.n_present else ""
         lines = [text]
         if self.renumbered:
             n = len(self.renumbered)
@@ -56,10 +56,10 @@ class Gathered:
         return "\n".join([*lines, *self.unknown, *self.skipped])
 
 
-def gather(folder: Path, source: Path) -> list[Gathered]:
+def gather(folder: Path, source: Path) -> list[CopyReport]:
     """Copy the rows of `source`, and the rows of its trials, into `folder`.
 
-    Takes memory for all rows of both, and O(rows log rows) time.
+    Takes memory for all rows of both folders, and O(rows log rows) time.
 
     Raises ConfigError: `source` is not a folder, or is `folder`.
     Raises KbenchError: the folder cannot be written.
@@ -81,27 +81,30 @@ def gather(folder: Path, source: Path) -> list[Gathered]:
     return reports
 
 
-def _gather(folder: Path, source: Path) -> Gathered:
+def _gather(folder: Path, source: Path) -> CopyReport:
     """Copy the rows that `folder` lacks, with curves, logs and models."""
     import pyarrow as pa
 
-    report = Gathered(source)
+    report = CopyReport(source)
     content = read_parquet_files(source)
     _, tables, skipped = rows_of(content.files)
     report.skipped = [*content.skipped, *skipped]
     source_rows = rows.newest(pa.concat_tables([rows.schema().empty_table(), *tables]))
     starts_of_run = _attempts(folder)
     selected, attempts = [], []
-    order = source_rows.select([*rows.IDENTITY, "started_at"]).to_pylist()
-    for index in sorted(range(len(order)), key=lambda i: (order[i]["attempt"], i)):
-        row = order[index]
+    identities = source_rows.select([*rows.IDENTITY, "started_at"]).to_pylist()
+    for index in sorted(range(len(identities)), key=lambda i: (identities[i]["attempt"], i)):
+        row = identities[index]
         run = tuple(row[name] for name in rows.RUN)
-        if not (_NAME.fullmatch(str(row["key"])) and _NAME.fullmatch(str(row["environment"]))):
+        if not (
+            _NAME_PATTERN.fullmatch(str(row["key"]))
+            and _NAME_PATTERN.fullmatch(str(row["environment"]))
+        ):
             report.skipped.append(f"{source}: left a row whose key is {str(row['key'])[:40]!r}")
             continue
         starts = starts_of_run[run]
         if row["started_at"] in starts.values():
-            report.here += 1
+            report.n_present += 1
             continue
         attempt = row["attempt"]
         if attempt in starts:
@@ -111,18 +114,18 @@ def _gather(folder: Path, source: Path) -> Gathered:
         selected.append(index)
         attempts.append(attempt)
         report.environments[row["environment"]] += 1
-        key, machine, threads = run
-        copied = folder / "_curves" / file_name(key, machine, threads, attempt)
-        _copy(source / "_curves" / file_name(key, machine, threads, row["attempt"]), copied)
+        key, environment, threads = run
+        curves = folder / "_curves" / file_name(key, environment, threads, attempt)
+        _copy(source / "_curves" / file_name(key, environment, threads, row["attempt"]), curves)
         for name in (f"_logs/{row['key']}.txt", f"{MODELS}/{row['key']}.npz"):
             _copy(source / name, folder / name)
-    report.brought = len(selected)
+    report.n_copied = len(selected)
     _describe(report, folder, source)
     if selected:
-        brought = source_rows.take(pa.array(selected))
-        index = brought.schema.get_field_index("attempt")
-        brought = brought.set_column(index, "attempt", pa.array(attempts, pa.int64()))
-        write_merged(brought, folder)
+        copied_rows = source_rows.take(pa.array(selected))
+        index = copied_rows.schema.get_field_index("attempt")
+        copied_rows = copied_rows.set_column(index, "attempt", pa.array(attempts, pa.int64()))
+        write_merged(copied_rows, folder)
     return report
 
 
@@ -137,7 +140,7 @@ def _attempts(folder: Path) -> defaultdict[tuple[Any, ...], dict[int, Any]]:
     return starts
 
 
-def _describe(report: Gathered, folder: Path, source: Path) -> None:
+def _describe(report: CopyReport, folder: Path, source: Path) -> None:
     """Copy descriptions of environments, and report differing and missing ones."""
     for name in report.environments:
         source_file = source / "_environments" / f"{name}.json"
@@ -154,7 +157,7 @@ def _copy(source: Path, target: Path) -> None:
     if target.exists() or source.is_symlink() or not source.is_file():
         return
     try:
-        with source.open("rb") as read, atomic_file(target) as file:
-            shutil.copyfileobj(read, file)
+        with source.open("rb") as reader, atomic_file(target) as file:
+            shutil.copyfileobj(reader, file)
     except OSError as error:
         raise KbenchError(f"cannot copy {source} to {target}: {error.strerror}") from error

@@ -15,13 +15,13 @@ from kbench.settings import Limits
 # Beginning of the message of a run that was stopped at its limit of wall seconds.
 TIMED_OUT = "not done within limits.wall_s="
 
-_NUMBER = r"=([0-9.]+(?:e[+-]?[0-9]+)?)"
-_WALL = re.compile(re.escape(TIMED_OUT.rstrip("=")) + _NUMBER)
-_FIT = re.compile(r" after (?:at least )?([0-9.]+) CPU seconds of fit")
-_STAGE = re.compile(r" stopped in ([a-z]+) after")
+_NUMBER_PATTERN = r"=([0-9.]+(?:e[+-]?[0-9]+)?)"
+_WALL_PATTERN = re.compile(re.escape(TIMED_OUT.rstrip("=")) + _NUMBER_PATTERN)
+_FIT_PATTERN = re.compile(r" after (?:at least )?([0-9.]+) CPU seconds of fit")
+_STAGE_PATTERN = re.compile(r" stopped in ([a-z]+) after")
 
 
-def where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
+def stopped_where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
     """The end of a stopped run's message; at_least : whether the fit may have taken longer."""
     prefix = "at least " if at_least else ""
     seconds = math.floor(10 * fit_cpu_s) / 10  # rounded down, as `least_fit_s` is a lower bound
@@ -30,7 +30,7 @@ def where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
 
 def stopped_at(row: Mapping[str, Any]) -> float | None:
     """Wall seconds at which a run was stopped; None if it ended otherwise."""
-    match = _WALL.search(row.get("message") or "")
+    match = _WALL_PATTERN.search(row.get("message") or "")
     return float(match[1]) if match else None
 
 
@@ -39,19 +39,19 @@ def least_fit_s(row: Mapping[str, Any]) -> float | None:
 
     Wall seconds of a fit are at least its CPU seconds divided by the number of threads.
     """
-    match = _FIT.search(row.get("message") or "")
+    match = _FIT_PATTERN.search(row.get("message") or "")
     return float(match[1]) / (row.get("threads") or 1) if match else None
 
 
-def trained(row: Mapping[str, Any]) -> bool:
+def is_trained(row: Mapping[str, Any]) -> bool:
     """Whether a run was stopped after its training, so that `least_fit_s` is the whole fit."""
-    match = _STAGE.search(row.get("message") or "")
+    match = _STAGE_PATTERN.search(row.get("message") or "")
     return match is not None and match[1] != "fit"
 
 
 def without_seconds(message: str) -> str:
     """The message without CPU seconds, which is equal for all runs stopped at the same limit."""
-    return _FIT.sub("", message)
+    return _FIT_PATTERN.sub("", message)
 
 
 def limit(row: Mapping[str, Any], name: str) -> float:

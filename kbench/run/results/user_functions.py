@@ -1,7 +1,7 @@
 """Import functions of users, named `package.module:function` in a command or an experiment: added
 scores, and callbacks that get every finished row.
 
-They are imported only from `PYTHONPATH` and installed packages (SECURITY.md).
+The functions are imported only from `PYTHONPATH` and installed packages (SECURITY.md).
 """
 
 import functools
@@ -18,9 +18,9 @@ def load_function(key: str, name: str) -> Callable[..., Any]:
 
     Raises ConfigError: there is no such module or function, or the import of the module fails.
     """
-    module, _, path = name.partition(":")
+    module, _, attributes = name.partition(":")
     try:
-        function = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+        function = functools.reduce(getattr, attributes.split("."), importlib.import_module(module))
     except Exception as error:
         raise ConfigError(
             f"{key} names {name}: {one_line(error)}; a module of your own is found in PYTHONPATH"

@@ -45,7 +45,7 @@ from kbench.run.planning.plan import Plan, make_plan
 from kbench.run.planning.request import Pair, pairs, read_request, recipe_of
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.task import Run
-from kbench.run.planning.tuned_files import NONE, set_of
+from kbench.run.planning.tuned_files import NO_TUNED_FILE, tuned_set_of
 from kbench.run.results.added_scores import COLUMNS, QUANTILE, AddedScore, added_score
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec
@@ -113,7 +113,7 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
             )
     others = [w for w in overrides if w.partition("=")[0] not in ("method", "dataset")]
     commands = [[*others, f"method={method}", f"dataset={dataset}"] for method, dataset in variants]
-    return Searches(commands, sandbox, set_of(recipe), recipe["tune"], plan.absent)
+    return Searches(commands, sandbox, tuned_set_of(recipe), recipe["tune"], plan.absent)
 
 
 def tune(
@@ -186,7 +186,7 @@ def tune(
     ]
     # The config without the command's settings of the method.
     default = composer.compose(
-        [f"method={pair.method}", f"dataset={pair.dataset}", *dataset_words, NONE]
+        [f"method={pair.method}", f"dataset={pair.dataset}", *dataset_words, NO_TUNED_FILE]
     )
     candidates = [Candidate(index, run.params) for index, run in enumerate(plan.runs)]
     if metric in QUANTILE and len({canonical(c.params.get("quantile")) for c in candidates}) > 1:
@@ -313,7 +313,10 @@ def _chosen_params(plan: Plan, names: Mapping[str, Any]) -> dict[str, float]:
 
 def _without_tuned(overrides: Sequence[str]) -> list[str]:
     """The overrides, and `tuned=none` unless the overrides name a tuned file."""
-    return [*overrides, *([] if any(w.startswith("tuned=") for w in overrides) else [NONE])]
+    return [
+        *overrides,
+        *([] if any(w.startswith("tuned=") for w in overrides) else [NO_TUNED_FILE]),
+    ]
 
 
 def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:

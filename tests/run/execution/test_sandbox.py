@@ -18,7 +18,7 @@ import pytest
 from kbench.errors import KbenchError
 from kbench.run.execution.guard import HEAD_BYTES, TAIL_BYTES
 from kbench.run.execution.sandbox import Sandbox
-from kbench.run.results.stopped import least_fit_s, stopped_at, where
+from kbench.run.results.stopped import least_fit_s, stopped_at, stopped_where
 from kbench.settings import Limits
 
 NONE = Limits(wall_s=None, setup_s=60.0)
@@ -109,7 +109,8 @@ def test_a_stopped_run_says_in_which_stage_and_after_how_many_cpu_seconds_of_its
     done = outcome(sandbox, work, {"wall_s": 1.0}, told=told)
     at_least = bool(told)
     assert (
-        done.message == f"not done within limits.wall_s=1{where(stage, seconds, at_least=at_least)}"
+        done.message
+        == f"not done within limits.wall_s=1{stopped_where(stage, seconds, at_least=at_least)}"
     )
     row = {"message": done.message, "threads": 1}
     assert (stopped_at(row), least_fit_s(row)) == (1.0, seconds)

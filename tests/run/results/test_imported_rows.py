@@ -59,10 +59,10 @@ def test_rows_curves_and_environments_come_once(folders):
     own, other = folders
     before, mine, theirs = content(other), plain(own), plain(other)
     report, trials = gather(own, other)
-    assert (report.brought, report.here) == (2, 1)
+    assert (report.n_copied, report.n_present) == (2, 1)
     assert dict(report.environments) == {"0a1b2c3d": 1, "ffffffff": 1}
     assert len(report.renumbered) == 1
-    assert (trials.brought, len(ResultsFolder(own / TRIALS).read())) == (1, 1)
+    assert (trials.n_copied, len(ResultsFolder(own / TRIALS).read())) == (1, 1)
     assert content(other) == before
     assert set(plain(own)) == {*mine, *theirs}
     assert len(plain(own)) == 4
@@ -73,7 +73,7 @@ def test_rows_curves_and_environments_come_once(folders):
     assert json.loads((own / "_environments" / "ffffffff.json").read_text()) == {"cpu": "other"}
     assert "no description of environment 0a1b2c3d" in str(report)
     again, _ = gather(own, other)
-    assert (again.brought, again.here, again.renumbered) == (0, 3, [])
+    assert (again.n_copied, again.n_present, again.renumbered) == (0, 3, [])
     assert len(plain(own)) == 4
 
 
