@@ -27,7 +27,7 @@ from kbench.intrinsics.products import matmul
 
 # Largest number of a node's rows from which centres and directions are computed: more rows make a
 # split more precise and take more time. Set by hand.
-_SAMPLE = 2000
+_SAMPLE_SIZE = 2000
 # Largest number of Lloyd iterations of a 2-means split, which need not converge. Set by hand.
 _LLOYD_ITERATIONS = 10
 # Iterations of the power method: more bring `pca` nearer to the first eigenvector and take more
@@ -44,7 +44,7 @@ class Split:
 
     vector: np.ndarray  # (d,)
     threshold: float
-    by_distance: bool = False  # The value is ||x - vector||^2, otherwise <x, vector>
+    by_distance: bool = False  # Whether the value is ||x - vector||^2 instead of <x, vector>
 
     def values(self, X: Any) -> np.ndarray:
         """Values that are compared with the threshold, of rows X : (m, d); (m,)."""
@@ -87,9 +87,9 @@ class ClusterTree:
 
     @property
     def nbytes(self) -> int:
-        links = (self.permutation, self.start, self.stop, self.left, self.right, self.level)
+        arrays = (self.permutation, self.start, self.stop, self.left, self.right, self.level)
         vectors = (split.vector.nbytes for split in self.splits if split is not None)
-        return sum(array.nbytes for array in links) + sum(vectors)
+        return sum(array.nbytes for array in arrays) + sum(vectors)
 
     def assign(self, X: Any) -> np.ndarray:
         """Leaf (node number) of rows X : (u, d); (u,). O(u d depth).
@@ -142,7 +142,7 @@ def cluster_tree(
     -----
     O(n d log(n / leaf_size)) time, and the memory of one copy of X.
     """
-    cut = _RULES[rule]
+    split_rows = _RULES[rule]
     n = X.shape[0]
     if X.dtype == np.float32 and not 1e-15 < max(X.max(), -X.min()) < 1e15:
         # Guard: float32 squares would overflow (3e38) or underflow (1e-38).
@@ -158,7 +158,7 @@ def cluster_tree(
         if not is_leaf:
             members = permutation[start:stop]
             rows = X[members] if rule != "natural" else None
-            split, threshold = cut(rows, rng)
+            split, threshold = split_rows(rows, rng)
             values = np.arange(size) if split is None else split.values(rows)
             middle = size // 2
             if not balanced and threshold is not None:
@@ -188,21 +188,21 @@ def _postorder(
     permutation: np.ndarray, nodes: list[tuple[int, int, int, Split | None, bool]]
 ) -> ClusterTree:
     left, right = np.full(len(nodes), -1), np.full(len(nodes), -1)
-    waiting: list[int] = []
+    subtree_roots: list[int] = []
     for i, (_, _, _, _, is_leaf) in enumerate(nodes):
         if not is_leaf:
-            right[i], left[i] = waiting.pop(), waiting.pop()
-        waiting.append(i)
+            right[i], left[i] = subtree_roots.pop(), subtree_roots.pop()
+        subtree_roots.append(i)
     start, stop, level = (np.array([node[k] for node in nodes]) for k in range(3))
     return ClusterTree(permutation, start, stop, left, right, level, [node[3] for node in nodes])
 
 
 # A rule returns a split, whose threshold `cluster_tree` replaces, and the threshold of an
 # unbalanced split; None stands for the median.
-_Cut = tuple[Split | None, float | None]
+_SplitAndThreshold = tuple[Split | None, float | None]
 
 
-def _two_means(rows: Any, rng: np.random.RandomState) -> _Cut:
+def _two_means(rows: Any, rng: np.random.RandomState) -> _SplitAndThreshold:
     sample = _sample(rows, rng)
     m = sample.shape[0]
     first = _row(sample, rng.randint(m))
@@ -212,18 +212,18 @@ def _two_means(rows: Any, rng: np.random.RandomState) -> _Cut:
     previous = np.zeros(0, bool)
     for _ in range(_LLOYD_ITERATIONS):
         direction = second - first
-        right = matmul(sample, direction) >= 0.5 * matmul(first + second, direction)
-        n_right = int(np.count_nonzero(right))
-        if n_right in (0, m) or np.array_equal(right, previous):
+        goes_right = matmul(sample, direction) >= 0.5 * matmul(first + second, direction)
+        n_right = int(np.count_nonzero(goes_right))
+        if n_right in (0, m) or np.array_equal(goes_right, previous):
             break
-        sums = matmul(np.stack([~right, right]).astype(sample.dtype), sample)
+        sums = matmul(np.stack([~goes_right, goes_right]).astype(sample.dtype), sample)
         first, second = sums[0] / (m - n_right), sums[1] / n_right
-        previous = right
+        previous = goes_right
     direction = second - first
     return Split(direction, 0.0), float(0.5 * matmul(first + second, direction))
 
 
-def _kd(rows: Any, rng: np.random.RandomState) -> _Cut:
+def _kd(rows: Any, rng: np.random.RandomState) -> _SplitAndThreshold:
     extent = rows.max(axis=0) - rows.min(axis=0)
     extent = extent.toarray().ravel() if sp.issparse(extent) else extent
     direction = np.zeros(rows.shape[1], rows.dtype)
@@ -231,7 +231,7 @@ def _kd(rows: Any, rng: np.random.RandomState) -> _Cut:
     return Split(direction, 0.0), None
 
 
-def _pca(rows: Any, rng: np.random.RandomState) -> _Cut:
+def _pca(rows: Any, rng: np.random.RandomState) -> _SplitAndThreshold:
     sample = _sample(rows, rng)
     direction = rng.standard_normal(rows.shape[1]).astype(rows.dtype)
     for _ in range(_POWER_ITERATIONS):
@@ -243,16 +243,16 @@ def _pca(rows: Any, rng: np.random.RandomState) -> _Cut:
     return Split(direction, 0.0), None
 
 
-def _cobble(rows: Any, rng: np.random.RandomState) -> _Cut:
+def _cobble(rows: Any, rng: np.random.RandomState) -> _SplitAndThreshold:
     farthest = int(np.argmax(squared_distances(rows, _mean(rows))))
     return Split(_row(rows, farthest), 0.0, by_distance=True), None
 
 
-def _random(rows: Any, rng: np.random.RandomState) -> _Cut:
+def _random(rows: Any, rng: np.random.RandomState) -> _SplitAndThreshold:
     return Split(rng.standard_normal(rows.shape[1]).astype(rows.dtype), 0.0), None
 
 
-_RULES: dict[str, Callable[[Any, np.random.RandomState], _Cut]] = {
+_RULES: dict[str, Callable[[Any, np.random.RandomState], _SplitAndThreshold]] = {
     "2means": _two_means,
     "kd": _kd,
     "pca": _pca,
@@ -264,7 +264,7 @@ _RULES: dict[str, Callable[[Any, np.random.RandomState], _Cut]] = {
 
 def _sample(rows: Any, rng: np.random.RandomState) -> Any:
     m = rows.shape[0]
-    return rows if m <= _SAMPLE else rows[rng.choice(m, _SAMPLE, replace=False)]
+    return rows if m <= _SAMPLE_SIZE else rows[rng.choice(m, _SAMPLE_SIZE, replace=False)]
 
 
 def _row(rows: Any, i: int) -> np.ndarray:

@@ -9,9 +9,9 @@ so that the distance |z_j - z'_j| counts what f changes between two values: thre
 jumps, waves keep their place, and tails along which nothing changes become points. With one mean
 for all values this is the diagonal metric of `kbench.metric.rounds`.
 
-Such monotone maps of the inputs of a kernel, there of a given form and chosen by likelihood, are
-the input warping of J. Snoek, K. Swersky, R. Zemel, R. Adams, "Input warping for Bayesian
-optimization of non-stationary functions", ICML 2014.
+Such monotone maps of the inputs of a kernel are the input warping of J. Snoek, K. Swersky, R.
+Zemel, R. Adams, "Input warping for Bayesian optimization of non-stationary functions", ICML 2014;
+there the maps have a given form and are chosen by likelihood.
 """
 
 import numpy as np
@@ -19,27 +19,27 @@ import numpy as np
 from kbench.metric.columns import ColumnMap
 
 # Rows over which squares are averaged, for each knot of a map. The mean of m squares of normal
-# numbers has the relative deviation sqrt(2 / m): 8 rows tell a slope to a quarter, and place a
-# threshold within 8 rows. Set by hand.
-_ROWS_OF_A_KNOT = 8
+# numbers has the relative deviation sqrt(2 / m): 8 rows estimate a slope to a quarter of it, and
+# a threshold within 8 rows. Set by hand.
+_ROWS_PER_KNOT = 8
 
 
 def warp_of_gradients(
-    X: np.ndarray, before: np.ndarray | ColumnMap, squares: np.ndarray
+    X: np.ndarray, previous_map: np.ndarray | ColumnMap, squares: np.ndarray
 ) -> ColumnMap | None:
     """Maps whose slopes are local root mean squares of gradients; None if all gradients vanish.
 
     X : (a, d) rows before the map
-    before : The map behind which the gradients were taken, or (d,) constant slopes
+    previous_map : The map behind which the gradients were taken, or (d,) constant slopes
     squares : (a, d) squared gradients at the rows, with respect to mapped columns
 
     The mapped rows have total variance 1. O(a d log a).
     """
-    squares = squares * _slopes(before, X) ** 2
+    squares = squares * _slopes(previous_map, X) ** 2
     maps = [_integral(x, square) for x, square in zip(X.T, squares.T, strict=True)]
-    max_knots = max(len(places) for places, _ in maps)
+    max_knots = max(len(column_knots) for column_knots, _ in maps)
     knots, values = (
-        np.stack([np.pad(each[k], (0, max_knots - len(each[k])), "edge") for each in maps], axis=1)
+        np.stack([np.pad(pair[k], (0, max_knots - len(pair[k])), "edge") for pair in maps], axis=1)
         for k in (0, 1)
     )
     total = float(ColumnMap(knots, values)(X).var(axis=0).sum())
@@ -53,24 +53,26 @@ def _integral(x: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarra
     order = np.argsort(x, kind="stable")
     x, squares = x[order], squares[order]
     # Equal values have one slope.
-    group = np.searchsorted(x, x) // _ROWS_OF_A_KNOT
+    group = np.searchsorted(x, x) // _ROWS_PER_KNOT
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     counts = np.diff(starts, append=len(x))
-    places = np.concatenate([x[:1], np.add.reduceat(x, starts) / counts, x[-1:]])
+    knots = np.concatenate([x[:1], np.add.reduceat(x, starts) / counts, x[-1:]])
     slopes = np.sqrt(np.add.reduceat(squares, starts) / counts)
     slopes = np.concatenate([slopes[:1], slopes, slopes[-1:]])
     # The mean of equal numbers may round to a larger one; knots must not fall.
-    places = np.maximum.accumulate(np.minimum(places, x[-1]))
-    rises = 0.5 * (slopes[1:] + slopes[:-1]) * np.diff(places)
-    return places, np.concatenate([[0.0], np.cumsum(rises)])
+    knots = np.maximum.accumulate(np.minimum(knots, x[-1]))
+    rises = 0.5 * (slopes[1:] + slopes[:-1]) * np.diff(knots)
+    return knots, np.concatenate([[0.0], np.cumsum(rises)])
 
 
-def _slopes(before: np.ndarray | ColumnMap, X: np.ndarray) -> np.ndarray:
+def _slopes(previous_map: np.ndarray | ColumnMap, X: np.ndarray) -> np.ndarray:
     """Slopes of a map at rows X : (a, d); beyond the knots those of the last interval."""
-    if not isinstance(before, ColumnMap):
-        return np.broadcast_to(before, X.shape)
+    if not isinstance(previous_map, ColumnMap):
+        return np.broadcast_to(previous_map, X.shape)
     slopes = np.empty(X.shape)
-    for k, (knots, values) in enumerate(zip(before.knots.T, before.values.T, strict=True)):
+    for k, (knots, values) in enumerate(
+        zip(previous_map.knots.T, previous_map.values.T, strict=True)
+    ):
         intervals = np.flatnonzero(np.diff(knots) > 0.0)
         if not len(intervals):
             slopes[:, k] = 0.0

@@ -26,7 +26,7 @@ def apply_model(
 ) -> tuple[dict[str, float | None], int]:
     """Predict rows and write a file; return scores and number of the rows with a known target.
 
-    estimator : A fitted one. rows : Raw rows from `kbench.data.read_rows`.
+    estimator : A fitted estimator. rows : Raw rows from `kbench.data.read_rows`.
     out : A .csv, .parquet or .npy file, which is written atomically.
     proba : Whether to write probabilities, or else decision values, beside the predictions. Ranking
         metrics are among the scores only with `proba`, or for outlier detectors.
@@ -36,9 +36,9 @@ def apply_model(
     Raises ConfigError: `proba` without scores of classes; text labels in a .npy file.
     Raises DataError: the rows have another number of features than the model.
     """
-    outliers = preparation.target.task == "outlier"
-    names = _score_names(estimator, preparation) if proba and not outliers else []
-    names += ["decision"] * outliers
+    is_outlier_task = preparation.target.task == "outlier"
+    names = _score_names(estimator, preparation) if proba and not is_outlier_task else []
+    names += ["decision"] * is_outlier_task
     mask = preparation.target.known(rows.y) & rows.has_targets
     labelled = bool(mask.any())
     blocks: list[Columns] = []

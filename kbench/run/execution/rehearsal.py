@@ -12,7 +12,7 @@ from kbench.run.execution.guard import RunOutcome, Send
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.execution.worker import WARMUP_ROWS, rehearse
 from kbench.run.planning import registry
-from kbench.run.planning.bounds import Sizes, may_refuse, refused
+from kbench.run.planning.bounds import Sizes, may_refuse, refusal
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import IdleParams, Plan
 from kbench.run.planning.task import Run, Task
@@ -87,7 +87,7 @@ def _check_bounds(requests: list[tuple[Run, Path | None]], send: Send) -> None:
         size, key = sizes[run.data_key], (run.estimator, run.params_key, run.data_key)
         if size is not None and key not in lines:  # once for all seeds
             with contextlib.suppress(Exception):  # the run itself reports the error
-                lines[key] = refused(registry.build(run.estimator, run.params, 0), size)
+                lines[key] = refusal(registry.build(run.estimator, run.params, 0), size)
         if line := lines.get(key):
             messages.append(f"{run.label}: {line}")
     send({"event": "result", "status": "ok", "row": {"refused": messages}})

@@ -13,7 +13,7 @@ from typing import Any
 from kbench.data import open_prepared
 from kbench.data.configs.dataset import rows_of_split
 
-# Parameters that `refused` checks; `alpha` and `gamma` only if they are lists.
+# Parameters that `refusal` checks; `alpha` and `gamma` only if they are lists.
 BOUNDED = (
     *("alpha", "calibration", "categorical_features", "class_weight", "gamma", "max_features"),
     *("monotonic_cst", "n_neighbors", "nu", "pca_components"),
@@ -43,8 +43,8 @@ class Sizes:
             targets = 1 if len(classes) == 2 else len(classes)
             return cls(data.n_train, data.n_features, classes, targets)
         facts, split = config.get("facts") or {}, config.get("split") or {}
-        left_out = (config.get("target") or {}).get("negative") or config.get("missing") == "drop"
-        if left_out or config.get("holdout") or not (facts.get("n") or facts.get("n_train")):
+        drops_rows = (config.get("target") or {}).get("negative") or config.get("missing") == "drop"
+        if drops_rows or config.get("holdout") or not (facts.get("n") or facts.get("n_train")):
             return None
         n = facts.get("n_train") or facts["n"]
         if split.get("kind", "given") != "given":
@@ -58,14 +58,14 @@ class Sizes:
 
 
 def may_refuse(params: Mapping[str, Any]) -> bool:
-    """Whether a run has a parameter that `refused` checks."""
+    """Whether a run has a parameter that `refusal` checks."""
     return any(
         params.get(name) is not None and (name not in ("alpha", "gamma") or _is_list(params[name]))
         for name in BOUNDED
     )
 
 
-def refused(estimator: Any, sizes: Sizes) -> str | None:
+def refusal(estimator: Any, sizes: Sizes) -> str | None:
     """The first parameter that the fit or the predictions of an unfitted estimator would refuse.
 
     Returns a line with the parameter, its value and its bound; None if there is none.
@@ -79,13 +79,13 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
 
     n, d, classes = sizes.n, sizes.d, sizes.classes or {}
     rows = f"the number of training rows, {n}"
-    calibrated = _is_a(estimator, "sklearn.calibration.CalibratedClassifierCV")
-    base = estimator.estimator if calibrated else estimator
+    is_calibrated = _is_a(estimator, "sklearn.calibration.CalibratedClassifierCV")
+    base = estimator.estimator if is_calibrated else estimator
     if _is_a(base, "kbench.metric.with_metric.WithMetric"):
         base = base.estimator
     params = base.get_params(deep=False)
-    of_kbench = type(base).__module__.startswith("kbench.")
-    if calibrated:
+    is_of_kbench = type(base).__module__.startswith("kbench.")
+    if is_calibrated:
         rare = [label for label, count in classes.items() if count < estimator.cv]
         if rare:
             yield (
@@ -94,12 +94,12 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
             )
         n -= -(-n // estimator.cv)
         rows = f"the number of training rows without a fold of the calibration, {n}"
-    neighbours = _is_a(base, "sklearn.neighbors._base.KNeighborsMixin")
+    finds_neighbours = _is_a(base, "sklearn.neighbors._base.KNeighborsMixin")
     features = f"the number of features, {d}"
     bounds = [
-        ("n_neighbors", neighbours and not is_outlier_detector(base), n, rows),
+        ("n_neighbors", finds_neighbours and not is_outlier_detector(base), n, rows),
         ("max_features", _is_a(base, "sklearn.ensemble._bagging.BaseBagging"), d, features),
-        ("pca_components", of_kbench, d, features),
+        ("pca_components", is_of_kbench, d, features),
     ]
     for name, applies, largest, bound in bounds:
         value = params.get(name)
@@ -107,7 +107,7 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
             yield f"method.{name} is {value}, should be at most {bound}"
     lengths = [
         ("monotonic_cst", True, d, "one per feature"),
-        ("gamma", of_kbench, d, "one per feature"),
+        ("gamma", is_of_kbench, d, "one per feature"),
         ("alpha", True, sizes.targets, "one per target"),
     ]
     for name, applies, length, unit in lengths:
@@ -127,7 +127,7 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
     weights = params.get("class_weight")
     if isinstance(weights, Mapping) and classes:
         unknown = [label for label in weights if label not in classes]
-        allowed = not of_kbench and set(classes) <= set(weights)
+        allowed = not is_of_kbench and set(classes) <= set(weights)
         if unknown and not allowed:
             yield (
                 f"method.class_weight has {unknown[0]!r}, should have classes of the training rows "
@@ -135,7 +135,9 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
             )
     # Class weights do not change the bound of scikit-learn's nu-SVC. They change the bound of
     # kbench's, which its fit checks.
-    if type(base).__name__ in ("NuSVC", "KernelNuSVC") and not (of_kbench and weights is not None):
+    if type(base).__name__ in ("NuSVC", "KernelNuSVC") and not (
+        is_of_kbench and weights is not None
+    ):
         for a, b in combinations(classes, 2):
             largest_nu = 2 * min(classes[a], classes[b]) / (classes[a] + classes[b])
             if params["nu"] > largest_nu * (1 + 1e-9):  # guard: rounding
@@ -143,12 +145,12 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
                     f"method.nu is {params['nu']}, should be at most {largest_nu:.6g} for the "
                     f"{classes[a]} and {classes[b]} training rows of the classes {a} and {b}"
                     + "; method.class_weight=balanced makes every nu feasible"
-                    * of_kbench
+                    * is_of_kbench
                 )
 
 
-def _is_list(value: Any, least: int = 2) -> bool:
-    return isinstance(value, list) and len(value) >= least
+def _is_list(value: Any, min_length: int = 2) -> bool:
+    return isinstance(value, list) and len(value) >= min_length
 
 
 def _is_a(estimator: Any, dotted: str) -> bool:

@@ -279,7 +279,7 @@ def _expand(
     grid = list(combinations(config.get("grid") or {}, request.params, method.params, drop))
     estimator = method.estimator_for(dataset["task"])
     target = registry.target(estimator, method.parts)
-    optional = {*registry.WRAPPERS, *method.optional()}
+    optional = {*registry.WRAPPER_PARAMS, *method.optional()}
     plan.estimators += [
         (target, _run_params(method, varied, optional), dataset["task"]) for varied in grid
     ]

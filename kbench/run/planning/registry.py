@@ -40,9 +40,10 @@ from kbench.mistyped import nearest
 
 RESERVED = ("name", "estimator", "parts", "meta")
 # Parameters that any method takes beside those of its class; a run lacks them if they are null.
-WRAPPERS = ("calibration", "metric")
+WRAPPER_PARAMS = ("calibration", "metric")
+# Values of the parameters `calibration` and `metric`.
 CALIBRATIONS = ("sigmoid", "isotonic")
-METRICS = ("learned",)
+LEARNED_METRICS = ("learned",)
 
 
 @cache
@@ -65,8 +66,8 @@ class Composition:
         Raises ConfigError: no signature has a parameter, or two parts have it; the message names
         it.
         """
-        outer = _signature(self.estimator)
-        inner = {part: _signature(cls) for part, cls in self.parts.items()}
+        own_names = _signature(self.estimator)
+        names_of_part = {part: _signature(cls) for part, cls in self.parts.items()}
         of_estimator: dict[str, Any] = {}
         of_parts: dict[str, dict[str, Any]] = {part: {} for part in self.parts}
         for name, value in params.items():
@@ -75,10 +76,10 @@ class Composition:
                     f"parameter {name!r} is a part of {self.estimator.__name__}: name its class "
                     f"under parts:, and its parameters beside the others"
                 )
-            if name in outer:
+            if name in own_names:
                 of_estimator[name] = value
                 continue
-            owners = [part for part, signature in inner.items() if name in signature]
+            owners = [part for part, signature in names_of_part.items() if name in signature]
             if len(owners) > 1:
                 raise ConfigError(
                     f"parameter {name!r} belongs to two parts of {self.estimator.__name__}, "
@@ -86,10 +87,10 @@ class Composition:
                 )
             if owners:
                 of_parts[owners[0]][name] = value
-            elif _ANY in outer:
+            elif _ANY_NAME in own_names:
                 of_estimator[name] = value
             else:
-                all_names = {*outer, *(n for names in inner.values() for n in names)}
+                all_names = {*own_names, *(n for names in names_of_part.values() for n in names)}
                 hint = nearest(name, all_names)
                 if "__" in name:
                     hint = (
@@ -105,7 +106,7 @@ class Composition:
 
 
 # Stands for the names that a signature with **keywords accepts.
-_ANY = "**"
+_ANY_NAME = "**"
 
 
 def _signature(cls: type) -> set[str]:
@@ -114,7 +115,7 @@ def _signature(cls: type) -> set[str]:
     except (TypeError, ValueError):
         raise ConfigError(f"{cls.__name__} is a class that cannot be built") from None
     return {
-        _ANY if parameter.kind is parameter.VAR_KEYWORD else name
+        _ANY_NAME if parameter.kind is parameter.VAR_KEYWORD else name
         for name, parameter in parameters.items()
     }
 
@@ -127,12 +128,16 @@ def target(estimator: str, parts: Mapping[str, str] | None = None) -> str:
     if not isinstance(parts or {}, Mapping):
         raise ConfigError(f"parts is {parts!r}, should map a parameter to package.module.Class")
     entry_points = _entry_points()
-    path = entry_points[estimator] if estimator in entry_points else _path(estimator, entry_points)
-    part_words = [f"{part}={_path(str(name), {})}" for part, name in (parts or {}).items()]
-    return f"{path}({', '.join(part_words)})" if part_words else path
+    text = (
+        entry_points[estimator]
+        if estimator in entry_points
+        else _class_text(estimator, entry_points)
+    )
+    part_words = [f"{part}={_class_text(str(name), {})}" for part, name in (parts or {}).items()]
+    return f"{text}({', '.join(part_words)})" if part_words else text
 
 
-def _path(dotted: str, entry_points: Mapping[str, str]) -> str:
+def _class_text(dotted: str, entry_points: Mapping[str, str]) -> str:
     module, _, name = dotted.rpartition(".")
     if not module:
         raise ConfigError(
@@ -144,11 +149,11 @@ def _path(dotted: str, entry_points: Mapping[str, str]) -> str:
     return f"{module}:{name}"
 
 
-def paths(target: str) -> tuple[str, dict[str, str]]:
+def parse_target(target: str) -> tuple[str, dict[str, str]]:
     """`module:Class` of the estimator, and of each part."""
-    path, _, part_list = target.partition("(")
+    class_text, _, part_list = target.partition("(")
     words = (word.partition("=") for word in part_list.rstrip(")").split(", ") if word)
-    return path, {part: class_path for part, _, class_path in words}
+    return class_text, {part: part_class for part, _, part_class in words}
 
 
 def load(target: str) -> Composition:
@@ -158,16 +163,16 @@ def load(target: str) -> Composition:
     Raises ConfigError: a module lacks the class, or the class lacks `fit` or, for the estimator,
     `predict`. The classes are not called.
     """
-    path, parts = paths(target)
+    class_text, parts = parse_target(target)
     return Composition(
-        _load_class(path, ("fit", "predict")),
-        {part: _load_class(path, ("fit",)) for part, path in parts.items()},
+        _load_class(class_text, ("fit", "predict")),
+        {part: _load_class(text, ("fit",)) for part, text in parts.items()},
     )
 
 
-def _load_class(path: str, methods: tuple[str, ...]) -> type:
+def _load_class(class_text: str, methods: tuple[str, ...]) -> type:
     """Import `module:Class` and check that it has these methods; raises errors as `load` does."""
-    module, _, name = path.partition(":")
+    module, _, name = class_text.partition(":")
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -294,8 +299,10 @@ def _refuse_boolean(name: str, value: Any, constraints: Any) -> None:
 
 
 def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:
-    if metric not in METRICS:
-        raise ConfigError(f"method.metric is {metric!r}, should be one of {', '.join(METRICS)}")
+    if metric not in LEARNED_METRICS:
+        raise ConfigError(
+            f"method.metric is {metric!r}, should be one of {', '.join(LEARNED_METRICS)}"
+        )
     from sklearn.base import is_outlier_detector
 
     if is_outlier_detector(estimator):
@@ -324,8 +331,8 @@ def _calibrate(estimator: Any, calibration: Any) -> Any:
 
 
 def check(runs: list[tuple[str, Mapping[str, Any], str]]) -> str | None:
-    """The error of the first (target, params, task) that cannot be built or is for another task,
-    or None.
+    """The error of the first (target, params, task) that cannot be built or is for another task;
+    None if there is none.
 
     A package that is not installed is not an error: its runs become rows of status `unavailable`.
     """

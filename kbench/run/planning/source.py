@@ -25,10 +25,10 @@ def source_sha256(target: str) -> str | None:
 
     None if the source of a class is not available.
     """
-    from kbench.run.planning.registry import paths
+    from kbench.run.planning.registry import parse_target
 
-    path, parts = paths(target)
-    modules = [name.partition(":") for name in (path, *parts.values())]
+    class_text, parts = parse_target(target)
+    modules = [name.partition(":") for name in (class_text, *parts.values())]
     names = {(module, name) for module, _, name in modules}
     digest = hashlib.sha256()
     for package in sorted({module.partition(".")[0] for module, _ in names} & set(_VERSIONED)):

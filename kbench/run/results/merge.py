@@ -68,9 +68,9 @@ def merge(folder: Path) -> MergeReport:
         skipped = content.skipped + skipped
         if not tables:
             return MergeReport(None, 0, 0, 0, skipped)
-        everything = pa.concat_tables(tables)
-        newest = rows.newest(everything)
-        replaced = len(everything) - len(newest)
+        all_rows = pa.concat_tables(tables)
+        newest = rows.newest(all_rows)
+        replaced = len(all_rows) - len(newest)
         if len(sources) == 1 and replaced == 0 and sources[0].path.name.startswith(MERGED):
             return MergeReport(sources[0].path, len(newest), 0, 0, skipped)
         path = write_merged(newest, folder)

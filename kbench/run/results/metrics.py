@@ -41,9 +41,9 @@ def balanced_accuracy(y_true: Array, y_pred: Array) -> float:
 
 def f1_positive(y_true: Array, y_pred: Array) -> float:
     """F1 of the class +1 of a binary problem; 0 if neither array has the class."""
-    hits = np.count_nonzero((y_true == 1) & (y_pred == 1))
+    true_positives = np.count_nonzero((y_true == 1) & (y_pred == 1))
     total = np.count_nonzero(y_true == 1) + np.count_nonzero(y_pred == 1)
-    return 2.0 * hits / total if total else 0.0
+    return 2.0 * true_positives / total if total else 0.0
 
 
 def f1_macro(y_true: Array, y_pred: Array) -> float:
@@ -76,18 +76,18 @@ def roc_auc(positive: Array, scores: Array) -> float:
 
     Ties count one half (Mann and Whitney). O(n log n).
     """
-    hits, false_alarms = _cumulative_counts(positive, scores)
+    n_positives, n_negatives = _cumulative_counts(positive, scores)
     # Areas of trapezoids are whole numbers, so only the division rounds.
-    heights = hits + np.concatenate([[0], hits[:-1]])
-    area = np.sum(np.diff(false_alarms, prepend=0) * heights, dtype=np.float64)
-    return float(area / (2.0 * hits[-1] * false_alarms[-1]))
+    heights = n_positives + np.concatenate([[0], n_positives[:-1]])
+    area = np.sum(np.diff(n_negatives, prepend=0) * heights, dtype=np.float64)
+    return float(area / (2.0 * n_positives[-1] * n_negatives[-1]))
 
 
 def average_precision(positive: Array, scores: Array) -> float:
     """sum_k (R_k - R_(k-1)) P_k over the distinct scores from the highest down. O(n log n)."""
-    hits, false_alarms = _cumulative_counts(positive, scores)
-    gained = np.diff(hits, prepend=0) / hits[-1]
-    return float(np.sum(gained * (hits / (hits + false_alarms))))
+    n_positives, n_negatives = _cumulative_counts(positive, scores)
+    recall_gains = np.diff(n_positives, prepend=0) / n_positives[-1]
+    return float(np.sum(recall_gains * (n_positives / (n_positives + n_negatives))))
 
 
 # Metrics of decision values or probabilities: function(positive, scores) takes two arrays of shape
@@ -216,13 +216,13 @@ def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dic
     if P.shape != (len(y_true), len(classes)) or not np.isfinite(P).all():
         return []
     confidence = P.max(axis=1)
-    hits = classes[P.argmax(axis=1)] == y_true
+    is_right = classes[P.argmax(axis=1)] == y_true
     bins = np.minimum((confidence * _N_BINS).astype(np.intp), _N_BINS - 1)
     n = np.bincount(bins, minlength=_N_BINS)
     nonempty = n > 0
     x = (np.bincount(bins, confidence, _N_BINS)[nonempty] / n[nonempty]).tolist()
-    accuracy = np.bincount(bins, hits, _N_BINS)[nonempty] / n[nonempty]
-    fractions = {RELIABILITY: accuracy, RELIABILITY_ROWS: n[nonempty] / len(bins)}
+    bin_accuracy = np.bincount(bins, is_right, _N_BINS)[nonempty] / n[nonempty]
+    fractions = {RELIABILITY: bin_accuracy, RELIABILITY_ROWS: n[nonempty] / len(bins)}
     return [
         {"curve": name, "x_name": RELIABILITY_X, "x": x, "value": values.tolist()}
         for name, values in fractions.items()
@@ -232,10 +232,10 @@ def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dic
 def _cumulative_counts(positive: Array, scores: Array) -> tuple[Array, Array]:
     """Numbers of positive and of negative rows at or above each distinct score, highest first."""
     order = np.argsort(scores, kind="stable")[::-1]
-    falling = scores[order]
-    last = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
-    hits = np.cumsum(positive[order])[last]
-    return hits, 1 + last - hits
+    descending = scores[order]
+    last = np.append(np.flatnonzero(descending[1:] != descending[:-1]), len(descending) - 1)
+    n_positives = np.cumsum(positive[order])[last]
+    return n_positives, 1 + last - n_positives
 
 
 def _residual(y_true: Array, y_pred: Array) -> NDArray[np.float64]:

@@ -28,14 +28,14 @@ from kbench.run.results.folder import COLUMNS, MODELS, TRIALS, ResultsFolder
 from kbench.run.results.imported_rows import gather
 
 MANIFEST = "manifest.json"
-_ROWS = "rows"
-_NAME = re.compile(r"(_curves/|_environments/)?[A-Za-z0-9][A-Za-z0-9-]*\.(parquet|json)")
+_ROWS_FOLDER = "rows"
+_NAME_PATTERN = re.compile(r"(_curves/|_environments/)?[A-Za-z0-9][A-Za-z0-9-]*\.(parquet|json)")
 # Guard: seconds without an answer after which a download is given up.
 _TIMEOUT_S = 30.0
 # Guard: largest number of files in a manifest (10^5 runs have two each), and bytes of a file.
 _MAX_FILES, _MAX_BYTES = 200_000, 1 << 32
 # Guard: largest manifest in bytes; its entries have about 150 bytes each.
-_MAX_MANIFEST = 256 * _MAX_FILES
+_MAX_MANIFEST_BYTES = 256 * _MAX_FILES
 
 
 def publish_rows(source: Path, site: Path) -> int:
@@ -45,18 +45,18 @@ def publish_rows(source: Path, site: Path) -> int:
     Raises KbenchError: the site cannot be written.
     """
     with TemporaryDirectory(prefix="kbench-") as scratch:
-        folder = Path(scratch, _ROWS)
+        folder = Path(scratch, _ROWS_FOLDER)
         gather(folder, source)
         ResultsFolder(folder).merge()
         for private in (MODELS, TRIALS, "_logs", Path(COLUMNS).parent):
             shutil.rmtree(folder / private, ignore_errors=True)
-        shutil.rmtree(site / _ROWS, ignore_errors=True)
+        shutil.rmtree(site / _ROWS_FOLDER, ignore_errors=True)
         files = {}
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
-            if path.is_file() and _NAME.fullmatch(name):
-                files[name] = _write(site / _ROWS / name, path.read_bytes())
-        _write(site / _ROWS / MANIFEST, json.dumps({"files": files}, indent=1).encode())
+            if path.is_file() and _NAME_PATTERN.fullmatch(name):
+                files[name] = _write(site / _ROWS_FOLDER / name, path.read_bytes())
+        _write(site / _ROWS_FOLDER / MANIFEST, json.dumps({"files": files}, indent=1).encode())
         return len(ResultsFolder(folder).read(reference=False))
 
 
@@ -69,20 +69,22 @@ def published_rows(site: str, show: Callable[[str], None]) -> Iterator[Path]:
     Raises ConfigError: there is no such folder.
     Raises DataError: the site has no manifest, or a file differs from its entry in the manifest.
     """
-    if not (_is_remote(site) or (folder := Path(site, _ROWS)).is_dir()):
+    if not (_is_remote(site) or (folder := Path(site, _ROWS_FOLDER)).is_dir()):
         raise ConfigError(f"there is no folder {folder}; kbench publish writes one")
     try:
-        files = _checked_entries(json.loads(_read(site, MANIFEST, _MAX_MANIFEST)))
+        files = _checked_entries(json.loads(_read(site, MANIFEST, _MAX_MANIFEST_BYTES)))
     except (ValueError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{site}: {_ROWS}/{MANIFEST} is not a manifest of kbench: {error}"
+            f"{site}: {_ROWS_FOLDER}/{MANIFEST} is not a manifest of kbench: {error}"
         ) from None
     with TemporaryDirectory(prefix="kbench-") as scratch:
         folder = Path(scratch)
         for number, (name, entry) in enumerate(files.items(), start=1):
             content = _read(site, name, entry["bytes"])
             if _write(folder / name, content)["sha256"] != entry["sha256"]:
-                raise DataError(f"{site}: {_ROWS}/{name} differs from the manifest; publish again")
+                raise DataError(
+                    f"{site}: {_ROWS_FOLDER}/{name} differs from the manifest; publish again"
+                )
             if number % 100 == 0 or number == len(files):
                 show(f"{site}: {number} of {len(files)} files")
         yield folder
@@ -94,7 +96,7 @@ def _checked_entries(manifest: Any) -> dict[str, dict[str, Any]]:
     if len(files) > _MAX_FILES:
         raise ValueError(f"{len(files)} files, at most {_MAX_FILES}")
     for name, entry in files.items():
-        if not _NAME.fullmatch(name):
+        if not _NAME_PATTERN.fullmatch(name):
             raise ValueError(f"a file is called {name[:60]!r}")
         size, checksum = entry["bytes"], entry["sha256"]
         if type(size) is not int or not 0 <= size <= _MAX_BYTES or not isinstance(checksum, str):
@@ -104,7 +106,7 @@ def _checked_entries(manifest: Any) -> dict[str, dict[str, Any]]:
 
 def _read(site: str, name: str, max_bytes: int) -> bytes:
     """The first `max_bytes` + 1 bytes of a published file."""
-    address = f"{site.rstrip('/')}/{_ROWS}/{name}"
+    address = f"{site.rstrip('/')}/{_ROWS_FOLDER}/{name}"
     try:
         with _open(address) as file:
             content: bytes = file.read(max_bytes + 1)

@@ -15,7 +15,7 @@ from kbench.config import options
 from kbench.data.preparation.split import split_rows
 from kbench.errors import ConfigError, UnavailableError
 from kbench.run.planning import registry
-from kbench.run.planning.bounds import BOUNDED, Sizes, refused
+from kbench.run.planning.bounds import BOUNDED, Sizes, refusal
 from kbench.run.planning.method_file import MethodFile
 from kbench.run.planning.plan import FRACTIONS
 
@@ -159,8 +159,8 @@ def test_a_plan_refuses_what_the_rows_refuse_and_nothing_else(name, parameter):
         return registry.build(target, small | {parameter: value}, 0)
 
     try:
-        line = refused(built(BEYOND[parameter][1]), sizes)
-        assert refused(built(BEYOND[parameter][0]), sizes) is None
+        line = refusal(built(BEYOND[parameter][1]), sizes)
+        assert refusal(built(BEYOND[parameter][0]), sizes) is None
     except (ConfigError, UnavailableError):
         return  # a list of widths, which this class does not take, or a package that is absent
     if line is not None:
