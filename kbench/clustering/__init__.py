@@ -1,9 +1,9 @@
 """Partitions of a data set: in input space and in a kernel's feature space.
 
 Modules compute k-means and its trees, kernel k-means, trees that compare single features, nearest
-neighbours and copied rows, and write the rows of clusters to disk. Targets decide only in
-`axis_tree` and `copies`. Matrices on a tree of clusters are in `kbench.approximation`, methods that
-divide the rows in `kbench.methods.divide`.
+neighbours and copied rows, and write the rows of clusters to disk. Only `axis_tree` and `copies`
+use targets. Matrices on a tree of clusters are in `kbench.approximation`, methods that divide the
+rows in `kbench.methods.divide`.
 """
 
 from kbench.clustering.cluster_tree import ClusterTree, cluster_tree

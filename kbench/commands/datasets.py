@@ -43,26 +43,26 @@ def main(argv: Sequence[str]) -> int:
             raise ConfigError(
                 f"kbench data takes bare names: write {word.removeprefix('dataset=')}"
             )
-    bare, values = parse_words(argv, KEYS)
-    if not bare:
+    words, values = parse_words(argv, KEYS)
+    if not words:
         raise ConfigError("kbench data takes where, check or prepare, and names of data sets")
-    verb = one_of("the action", bare[0], ["where", "check", "prepare"])
-    if verb == "prepare" and not bare[1:]:
+    action = one_of("the action", words[0], ["where", "check", "prepare"])
+    if action == "prepare" and not words[1:]:
         raise ConfigError(
             "kbench data prepare takes names of data sets, which `kbench list datasets` shows, or "
             "all, which downloads several GB"
         )
-    requested = [name for word in bare[1:] for name in word.split(",") if name] or ["all"]
+    requested = [name for word in words[1:] for name in word.split(",") if name] or ["all"]
     for name in requested:
         if name != "all" and not name.startswith("openml:"):
             require_option("dataset", name)
     all_names = [name for name in options("dataset") if name != "file"]
-    file_urls = parse_boolean("allow_file_urls", values.get("allow_file_urls", "false"))
+    allows_file_urls = parse_boolean("allow_file_urls", values.get("allow_file_urls", "false"))
     datasets_dir = values.get("datasets_dir", "datasets")
-    folders = Folders.from_environment(datasets_dir, file_urls=file_urls)
+    folders = Folders.from_environment(datasets_dir, file_urls=allows_file_urls)
     names = all_names if "all" in requested else requested
-    if verb == "where":
-        return _where(names, folders)
+    if action == "where":
+        return _print_files(names, folders)
     limit = [f"{key}={value}" for key, value in values.items() if key == "limits.memory_mb"]
     from kbench.run.execution.preparing import prepare_in_child
     from kbench.run.execution.sandbox import Sandbox
@@ -70,10 +70,10 @@ def main(argv: Sequence[str]) -> int:
     is_ok, sandbox = True, Sandbox()
     with composer() as hydra:
         for name in names:
-            composed = hydra.compose(_words(name) + limit)
-            memory_mb, download = settings(composed).limits.memory_mb, verb == "prepare"
+            composed = hydra.compose(_dataset_words(name) + limit)
+            memory_mb, download = settings(composed).limits.memory_mb, action == "prepare"
             config = composed["dataset"]
-            for form in _forms(config, folders) if verb == "check" else [config]:
+            for form in _forms(config, folders) if action == "check" else [config]:
                 try:
                     folder = prepare_in_child(
                         with_variant(form), folders, memory_mb, sandbox, download=download
@@ -88,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
     return 0 if is_ok else 1
 
 
-def _words(name: str) -> list[str]:
+def _dataset_words(name: str) -> list[str]:
     """The words of a command for a data set, or for a number on OpenML."""
     if name.startswith("openml:"):
         return ["dataset=file", f"dataset.path={name}"]
@@ -106,7 +106,7 @@ def _forms(config: dict[str, Any], folders: Any) -> Iterator[dict[str, Any]]:
             yield form
 
 
-def _where(names: list[str], folders: Any) -> int:
+def _print_files(names: list[str], folders: Any) -> int:
     files = options("dataset")
     for name in names:
         print(name)

@@ -18,12 +18,12 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.results.imported_rows import gather
     from kbench.run.results.publishing import published_rows
 
-    places, values = parse_words(argv, ["results_dir"])
-    if len(places) != 1:
+    sources, values = parse_words(argv, ["results_dir"])
+    if len(sources) != 1:
         raise ConfigError("kbench import takes one address or folder that kbench publish wrote")
-    place = places[0].removesuffix("index.html")
+    site = sources[0].removesuffix("index.html")
     folder = ResultsFolder(values.get("results_dir") or "results")
-    with published_rows(place, lambda line: print(printable(line), file=sys.stderr)) as site_folder:
+    with published_rows(site, lambda line: print(printable(line), file=sys.stderr)) as site_folder:
         for report in gather(folder.path, site_folder):
-            print(printable(str(report).replace(str(site_folder), place), keep="\n"))
+            print(printable(str(report).replace(str(site_folder), site), keep="\n"))
     return 0

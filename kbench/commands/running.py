@@ -52,13 +52,13 @@ def main(argv: Sequence[str]) -> int:
             plan.drop_repeats(idle)
             remaining, _ = todo_and_done(plan, finished)
             lines = refused_runs(sandbox, plan, remaining)
-            if lines and len(lines) == len(remaining):  # otherwise the accepted runs are made
+            if lines and len(lines) == len(remaining):  # otherwise the accepted runs are done
                 raise ConfigError(f"{lines[0]}{further(lines)}")
     if not plan.runs:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))
-        task_dropped = any(": not for " in reason for reason in plan.dropped)
-        hint = "; `kbench list methods` shows the tasks of each" if task_dropped else ""
+        is_task_dropped = any(": not for " in reason for reason in plan.dropped)
+        hint = "; `kbench list methods` shows the tasks of each" if is_task_dropped else ""
         raise ConfigError("nothing to run: " + "; ".join(plan.dropped) + hint)
     for line in [*plan.hidden_lines, *(f"tuned: {line}" for line in plan.tuned_lines)]:
         print(line, file=sys.stderr)
@@ -89,8 +89,8 @@ def _show_config(overrides: Sequence[str]) -> int:
 def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)
-    reported = n_runs == 1 and summary.written  # the line of progress has its message
-    for line in [] if reported else _failures(summary):
+    is_reported = n_runs == 1 and summary.written  # the line of progress has its message
+    for line in [] if is_reported else _failures(summary):
         print(line, file=sys.stderr)
     if summary.other_tag:
         print(

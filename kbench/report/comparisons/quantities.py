@@ -8,7 +8,7 @@ from typing import Literal
 
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
-from kbench.run.results.added_scores import NAMED, added_score
+from kbench.run.results.added_scores import NAMED_SCORES, added_score
 from kbench.run.results.metrics import METRICS
 from kbench.run.results.rows import schema
 
@@ -108,7 +108,9 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
     if column in added and column not in QUANTITIES:
         return Quantity(column, column, added_score(column).direction, digits=4)
     if column not in QUANTITIES:
-        if column in NAMED or re.fullmatch(r"top_\d+_accuracy|pinball_loss_.*|.*:.*", column):
+        if column in NAMED_SCORES or re.fullmatch(
+            r"top_\d+_accuracy|pinball_loss_.*|.*:.*", column
+        ):
             raise ConfigError(
                 f"{what}={column}: no row has this score; metrics=[{column}] on the command line "
                 "of the runs adds it"

@@ -10,7 +10,7 @@ from kbench.data import Preparation
 from kbench.errors import ConfigError, KbenchError
 from kbench.files import output_file
 from kbench.run.results import metrics
-from kbench.run.results.added_scores import Predicted, of_quantile
+from kbench.run.results.added_scores import Predictions, quantile_columns
 
 Columns = dict[str, np.ndarray]  # "prediction" or name of a score -> values : (b,)
 
@@ -65,9 +65,9 @@ def _metrics(
     predicted = columns.pop("prediction")
     in_unit = preparation.target.scored
     task = preparation.target.task
-    scored = Predicted(task, estimator, None, in_unit(y), in_unit(predicted))
+    scored = Predictions(task, estimator, None, in_unit(y), in_unit(predicted))
     values: dict[str, float | None] = {**metrics.score(task, scored.y, scored.labels)}
-    values |= of_quantile(scored)
+    values |= quantile_columns(scored)
     if task == "outlier":
         values |= metrics.rank(y, -columns["decision"], np.array([1, -1]))
     elif columns:

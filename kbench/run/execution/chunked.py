@@ -12,10 +12,10 @@ from kbench.run.planning.task import Task
 
 # Fraction of `limits.memory_mb` that the rows may take before they are read in chunks, because a
 # fit in memory copies the rows once. Set by hand.
-_TOO_LARGE = 1 / 2
+_CHUNKED_FROM_FRACTION = 1 / 2
 # Fraction of `limits.memory_mb` for rows and clusters. A fit also needs memory for the solver's
 # cache, the model and vectors with an entry for each row. Set by hand.
-_FOR_ROWS = 3 / 4
+_ROWS_FRACTION = 3 / 4
 
 
 class RowsInChunks(NamedTuple):
@@ -40,7 +40,7 @@ def wants_chunks(task: Task, data: Any, estimator: Any) -> bool:
         )
     memory_mb = task.run.limits.memory_mb
     if chunks == "auto" and memory_mb is not None:
-        return can_chunk and _size_mib(data) > _TOO_LARGE * memory_mb
+        return can_chunk and _size_mib(data) > _CHUNKED_FROM_FRACTION * memory_mb
     return chunks == "always"
 
 
@@ -49,10 +49,10 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
     if not wants_chunks(task, data, estimator):
         return None
     memory_mb = task.run.limits.memory_mb
-    options = {"memory_mb": MEMORY_MB if memory_mb is None else _FOR_ROWS * memory_mb}
+    options = {"memory_mb": MEMORY_MB if memory_mb is None else _ROWS_FRACTION * memory_mb}
     # Files of clusters are beside the prepared arrays, where a repeated run finds them.
-    home = Path(task.prepared)
-    scratch = home / "scratch" if os.access(home, os.W_OK) else None
+    prepared = Path(task.prepared)
+    scratch = prepared / "scratch" if os.access(prepared, os.W_OK) else None
     limit = f", limits.memory_mb={memory_mb:g}" if memory_mb else ""
     return RowsInChunks(
         ChunkedRows.of_arrays(data.X_train, data.y_train, scratch=scratch, **options),

@@ -35,7 +35,9 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> IdleParams:
     Raises ConfigError: a class refuses a parameter or its value, or a score cannot be added.
     Raises ModelError: models of scikit-learn should be stored, but skops is not installed.
     """
-    if plan.settings.keep_model and any(p.startswith("sklearn.") for p, *_ in plan.estimators):
+    if plan.settings.keep_model and any(
+        target.startswith("sklearn.") for target, *_ in plan.estimators
+    ):
         from kbench.prediction.skops_bytes import require_skops
 
         require_skops()

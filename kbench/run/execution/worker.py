@@ -255,10 +255,10 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
     live.phase("score")
     fit_wall_s = max(0.0, fit.wall_s - trace.paused_wall_s)
     learning.close(fit_wall_s, predicted)
-    predicted_rows = added_scores.Predicted(
+    predicted_rows = added_scores.Predictions(
         kind, estimator, data.X_test, in_unit(data.y_test), in_unit(predicted)
     )
-    extra_scores, score_notes = added_scores.measured(task.metrics, predicted_rows)
+    extra_scores, score_notes = added_scores.measured_scores(task.metrics, predicted_rows)
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),
@@ -266,7 +266,7 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
         "n_classes": data.n_classes,
         "density": fitted_columns.density(data.X_train),
         **metrics.score(kind, predicted_rows.y, predicted_rows.labels),
-        **added_scores.of_quantile(predicted_rows),
+        **added_scores.quantile_columns(predicted_rows),
         **fitted_columns.rankings(estimator, data),
         **fitted_columns.target_errors(kind, estimator, data),
         "scores": extra_scores or None,

@@ -1,7 +1,7 @@
 """Scores that `metrics=[NAME, ...]` adds to the scores of `metrics.py`, and scores of estimators
 that predict a quantile.
 
-A name is one of `NAMED`, `top_K_accuracy`, `pinball_loss_Q`, a scorer of scikit-learn, or
+A name is one of `NAMED_SCORES`, `top_K_accuracy`, `pinball_loss_Q`, a scorer of scikit-learn, or
 `package.module:function` of (y_true, y_pred), which is imported in the worker. scikit-learn
 computes every score that it has. Targets and predictions of regressors are in the unit of the
 target. Classes are -1 and +1 in a binary problem, otherwise 0, 1, ...
@@ -30,7 +30,7 @@ class AbsentError(Exception):
 
 
 @dataclass(frozen=True)
-class Predicted:
+class Predictions:
     """Test rows and their predictions by a fitted estimator; y and labels in the target's unit."""
 
     task: str
@@ -82,23 +82,23 @@ def _declared_quantile(estimator: Any) -> Any:
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     for name in params:
         prefix = name.removesuffix(name.rpartition("__")[2])
-        kinds = [params.get(prefix + kind) for kind in ("loss", "strategy", "objective")]
-        is_quantile = "quantile" in kinds
+        losses = [params.get(prefix + key) for key in ("loss", "strategy", "objective")]
+        is_quantile = "quantile" in losses
         names = ("quantile", "alpha") if is_quantile else ("quantile",)
-        if is_quantile or not any(isinstance(kind, str) for kind in kinds):
+        if is_quantile or not any(isinstance(loss, str) for loss in losses):
             for parameter in names:
                 if params.get(prefix + parameter) is not None:
                     return params[prefix + parameter]
     return None
 
 
-def _log_loss(p: Predicted) -> float:
+def _log_loss(p: Predictions) -> float:
     from sklearn.metrics import log_loss
 
     return float(log_loss(p.y, p.probabilities, labels=p.classes))
 
 
-def _brier_score(p: Predicted) -> float:
+def _brier_score(p: Predictions) -> float:
     from sklearn.metrics import brier_score_loss
 
     if len(p.classes) == 2:
@@ -107,7 +107,7 @@ def _brier_score(p: Predicted) -> float:
     return float(np.mean(np.sum((p.probabilities - (p.y[:, None] == p.classes)) ** 2, axis=1)))
 
 
-def _calibration_error(p: Predicted) -> float:
+def _calibration_error(p: Predictions) -> float:
     curves = metrics.reliability(p.y, p.probabilities, p.classes)
     if not curves:
         raise AbsentError("the probabilities are not finite")
@@ -115,29 +115,29 @@ def _calibration_error(p: Predicted) -> float:
     return float(np.sum(fraction * np.abs(accuracy - curves[0]["x"])))
 
 
-def _mape(p: Predicted) -> float:
+def _mape(p: Predictions) -> float:
     from sklearn.metrics import mean_absolute_percentage_error
 
     return float(mean_absolute_percentage_error(p.y, p.labels))
 
 
-def _pinball_loss(p: Predicted, quantile: float | None = None) -> float:
+def _pinball_loss(p: Predictions, quantile: float | None = None) -> float:
     from sklearn.metrics import mean_pinball_loss
 
     quantile = p.quantile if quantile is None else quantile
     return float(mean_pinball_loss(p.y, p.labels, alpha=quantile))
 
 
-def _coverage(p: Predicted) -> float:
+def _coverage(p: Predictions) -> float:
     """Fraction of the targets that are at most the prediction."""
     return float(np.mean(p.y <= p.labels))
 
 
-def _coverage_error(p: Predicted) -> float:
+def _coverage_error(p: Predictions) -> float:
     return abs(_coverage(p) - p.quantile)
 
 
-def _top_accuracy(p: Predicted, k: int) -> float:
+def _top_accuracy(p: Predictions, k: int) -> float:
     from sklearn.metrics import top_k_accuracy_score
 
     if not 1 <= k < len(p.classes):
@@ -147,15 +147,15 @@ def _top_accuracy(p: Predicted, k: int) -> float:
 
 @dataclass(frozen=True)
 class AddedScore:
-    """A score that `metrics=[...]` names, or one of `QUANTILE`."""
+    """A score that `metrics=[...]` names, or one of `QUANTILE_SCORES`."""
 
     name: str
     direction: Literal["max", "min", ""]  # "" if no value is better than another
-    of_classes: bool | None  # True: for classifiers, False: for regressors, None: for both
-    function: Callable[[Predicted], float]
+    for_classifiers: bool | None  # False: for regressors; None: for both
+    function: Callable[[Predictions], float]
 
 
-NAMED = {
+NAMED_SCORES = {
     score.name: score
     for score in (
         AddedScore("log_loss", "min", True, _log_loss),
@@ -167,16 +167,16 @@ NAMED = {
 }
 
 # Columns of rows whose estimator predicts a quantile.
-QUANTILE = (
+QUANTILE_SCORES = (
     AddedScore("pinball", "min", False, _pinball_loss),
     AddedScore("coverage", "", False, _coverage),
 )
 
 # Scores that are columns, which rows have without `metrics=[...]`.
-COLUMNS = frozenset(
+SCORE_COLUMNS = frozenset(
     [
         *(spec.name for task in METRICS.values() for spec in task),
-        *(score.name for score in QUANTILE),
+        *(score.name for score in QUANTILE_SCORES),
     ]
 )
 
@@ -189,32 +189,32 @@ def added_score(name: str) -> AddedScore:
 
     Raises ConfigError: the name has none of the forms.
     """
-    if name in NAMED:
-        return NAMED[name]
+    if name in NAMED_SCORES:
+        return NAMED_SCORES[name]
     if match := re.fullmatch(r"top_(\d+)_accuracy", name):
         return AddedScore(name, "max", True, functools.partial(_top_accuracy, k=int(match[1])))
     if match := re.fullmatch(r"pinball_loss_(0?\.\d+)", name):
         function = functools.partial(_pinball_loss, quantile=float(match[1]))
         return AddedScore(name, "min", False, function)
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
-        loss = name.endswith(("_loss", "_error", "_deviance"))
-        function = functools.partial(_of_function, name)
-        return AddedScore(name, "min" if loss else "max", None, function)
+        is_loss = name.endswith(("_loss", "_error", "_deviance"))
+        function = functools.partial(_function_value, name)
+        return AddedScore(name, "min" if is_loss else "max", None, function)
     if re.fullmatch(r"[a-z]\w*", name):
-        return AddedScore(name, "max", None, functools.partial(_of_scorer, name))
+        return AddedScore(name, "max", None, functools.partial(_scorer_value, name))
     raise _unknown(name)
 
 
 def _unknown(name: str, hint: str = "") -> ConfigError:
     return ConfigError(
-        f"metrics names {name!r}{hint}, should be {', '.join(NAMED)}, top_3_accuracy, "
+        f"metrics names {name!r}{hint}, should be {', '.join(NAMED_SCORES)}, top_3_accuracy, "
         "pinball_loss_0.9, a scorer of scikit-learn, or package.module:function"
     )
 
 
 def new_scores(names: Iterable[str]) -> list[AddedScore]:
     """The scores of `metrics` that are not columns."""
-    return [added_score(name) for name in dict.fromkeys(names) if name not in COLUMNS]
+    return [added_score(name) for name in dict.fromkeys(names) if name not in SCORE_COLUMNS]
 
 
 def check(names: Iterable[str]) -> str | None:
@@ -223,40 +223,44 @@ def check(names: Iterable[str]) -> str | None:
         try:
             if ":" in score.name:
                 load_function("metrics", score.name)
-            elif score.of_classes is None:
+            elif score.for_classifiers is None:
                 _scorer(score.name)
         except ConfigError as error:
             return str(error)
     return None
 
 
-def of_quantile(p: Predicted) -> dict[str, float]:
-    """The columns `QUANTILE`; empty for an estimator that predicts no quantile."""
+def quantile_columns(p: Predictions) -> dict[str, float]:
+    """The columns `QUANTILE_SCORES`; empty for an estimator that predicts no quantile."""
     with contextlib.suppress(AbsentError):
         if p.task == "regression" and p.quantile is not None:
-            return {score.name: score.function(p) for score in QUANTILE}
+            return {score.name: score.function(p) for score in QUANTILE_SCORES}
     return {}
 
 
 def _wrong_task(task: str) -> str:
-    kind = {"regression": "regressors", "outlier": "outlier detectors"}
-    return f"it is not a score of {kind.get(task, 'classifiers')}"
+    estimators = {"regression": "regressors", "outlier": "outlier detectors"}
+    return f"it is not a score of {estimators.get(task, 'classifiers')}"
 
 
-def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None], list[str]]:
+def measured_scores(
+    names: Iterable[str], p: Predictions
+) -> tuple[dict[str, float | None], list[str]]:
     """The added scores of a run by name, None for an absent one, and a line for each reason."""
     values: dict[str, float | None] = {}
     reasons: dict[str, list[str]] = {}
-    quantile = QUANTILE if p.task == "regression" else ()
+    quantile = QUANTILE_SCORES if p.task == "regression" else ()
     task_scores = {spec.name for spec in (*METRICS[p.task], *quantile)}
-    if other_tasks := [name for name in dict.fromkeys(names) if name in COLUMNS - task_scores]:
+    if other_tasks := [
+        name for name in dict.fromkeys(names) if name in SCORE_COLUMNS - task_scores
+    ]:
         reasons[_wrong_task(p.task)] = other_tasks
     for score in new_scores(names):
         values[score.name] = None
-        classifies = p.task in ("binary", "multiclass")
-        fits_task = p.task != "outlier" and score.of_classes == classifies
+        is_classification = p.task in ("binary", "multiclass")
+        fits_task = p.task != "outlier" and score.for_classifiers == is_classification
         try:
-            if score.of_classes is not None and not fits_task:
+            if score.for_classifiers is not None and not fits_task:
                 raise AbsentError(_wrong_task(p.task))
             value = score.function(p)
             if not math.isfinite(value):
@@ -276,15 +280,15 @@ def _scorer(name: str) -> Any:
 
     names = get_scorer_names()
     if name not in names:
-        raise _unknown(name, nearest(name, [*names, *NAMED, *COLUMNS]))
+        raise _unknown(name, nearest(name, [*names, *NAMED_SCORES, *SCORE_COLUMNS]))
     return get_scorer(name)
 
 
-def _of_function(name: str, p: Predicted) -> float:
+def _function_value(name: str, p: Predictions) -> float:
     return float(load_function("metrics", name)(p.y, p.labels))
 
 
-def _of_scorer(name: str, p: Predicted) -> float:
+def _scorer_value(name: str, p: Predictions) -> float:
     """The value of a scorer for the predictions in `p`, which are in the unit of the target."""
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
@@ -298,12 +302,12 @@ def _of_scorer(name: str, p: Predicted) -> float:
         return p.decisions
 
     methods: dict[str, Any] = {"predict": predict, "__sklearn_is_fitted__": lambda self: True}
-    kind: type = RegressorMixin
+    mixin: type = RegressorMixin
     if p.task != "regression":
-        kind = ClassifierMixin
+        mixin = ClassifierMixin
         methods["classes_"] = p.classes
         for method in (predict_proba, decision_function):
             if hasattr(p.estimator, method.__name__):
                 methods[method.__name__] = method
-    predictions = type(type(p.estimator).__name__, (kind, BaseEstimator), methods)()
+    predictions = type(type(p.estimator).__name__, (mixin, BaseEstimator), methods)()
     return float(_scorer(name)(predictions, p.X, p.y))

@@ -41,26 +41,26 @@ class FolderContent:
 def read_parquet_files(
     folder: Path,
     columns: Sequence[str] | None = None,
-    wanted: Callable[[str], bool] = lambda name: True,
+    is_wanted: Callable[[str], bool] = lambda name: True,
 ) -> FolderContent:
     """Read every Parquet file of `folder` without its sub-folders; an absent folder is empty.
 
     A merge writes rows to a new file before it deletes the old files. Names are therefore listed
     again after reading, until there is no new name. No row is missed, but a row may occur twice.
 
-    columns : Names of columns; a file may lack some. wanted : Whether the file of a name is read.
+    columns : Names of columns; a file may lack some. is_wanted : Whether a file name is read.
     """
     files: list[ParquetFile] = []
     skipped: list[str] = []
     read_names: set[str] = set()
-    while new_names := {name for name in _names(folder) - read_names if wanted(name)}:
+    while new_names := {name for name in _parquet_names(folder) - read_names if is_wanted(name)}:
         for name in sorted(new_names):
-            _read(folder / name, columns, files, skipped)
+            _read_file(folder / name, columns, files, skipped)
         read_names |= new_names
     return FolderContent(files, skipped)
 
 
-def _names(folder: Path) -> set[str]:
+def _parquet_names(folder: Path) -> set[str]:
     try:
         names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def _names(folder: Path) -> set[str]:
     }
 
 
-def _read(
+def _read_file(
     path: Path, columns: Sequence[str] | None, files: list[ParquetFile], skipped: list[str]
 ) -> None:
     import pyarrow as pa
@@ -93,8 +93,8 @@ def _read(
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         names = tuple(file.schema_arrow.names)
-        present = None if columns is None else [name for name in columns if name in names]
-        table = file.read(columns=present, use_threads=False)
+        present_columns = None if columns is None else [name for name in columns if name in names]
+        table = file.read(columns=present_columns, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as exc:
         skipped.append(f"{path}: skipped, not a readable Parquet file ({first_line(exc)})")
         return

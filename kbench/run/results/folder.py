@@ -279,7 +279,7 @@ class ResultsFolder:
             run, attempt = _run_and_attempt(path.name)
             newest[run] = max(newest.get(run, (0, "")), (attempt, path.name))
         names = {name for _, name in newest.values()}
-        content = read_parquet_files(folder / "_curves", wanted=names.__contains__)
+        content = read_parquet_files(folder / "_curves", is_wanted=names.__contains__)
         self.warnings = content.skipped
         tables = [file.table for file in content.files if file.table.schema.equals(curve_schema())]
         return pa.concat_tables([curve_schema().empty_table(), *tables]).to_pandas()

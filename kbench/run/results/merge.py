@@ -90,10 +90,10 @@ def finish(folder: Path) -> None:
     """
     errors = (OSError, KbenchError, rows.ForeignFileError)
     with contextlib.suppress(*errors), lock(folder, wait=False):
-        content = read_parquet_files(folder, wanted=lambda name: not name.startswith(CLAIMED))
+        content = read_parquet_files(folder, is_wanted=lambda name: not name.startswith(CLAIMED))
         _, tables, _ = rows_of(content.files)
         kept_rows = {row for table in tables for row in _identities(table)}
-        claimed = read_parquet_files(folder, wanted=lambda name: name.startswith(CLAIMED))
+        claimed = read_parquet_files(folder, is_wanted=lambda name: name.startswith(CLAIMED))
         for file in claimed.files:
             if not set(_identities(rows.conform(file.table))) <= kept_rows:
                 with contextlib.suppress(FileExistsError):  # the file there has a newer row

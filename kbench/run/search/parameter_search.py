@@ -46,7 +46,7 @@ from kbench.run.planning.request import Pair, pairs, read_request, recipe_of
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.task import Run
 from kbench.run.planning.tuned_files import NO_TUNED_FILE, tuned_set_of
-from kbench.run.results.added_scores import COLUMNS, QUANTILE, AddedScore, added_score
+from kbench.run.results.added_scores import QUANTILE_SCORES, SCORE_COLUMNS, AddedScore, added_score
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec
 from kbench.run.search.halving import Candidate, Search, ranked
@@ -189,7 +189,10 @@ def tune(
         [f"method={pair.method}", f"dataset={pair.dataset}", *dataset_words, NO_TUNED_FILE]
     )
     candidates = [Candidate(index, run.params) for index, run in enumerate(plan.runs)]
-    if metric in QUANTILE and len({canonical(c.params.get("quantile")) for c in candidates}) > 1:
+    if (
+        metric in QUANTILE_SCORES
+        and len({canonical(c.params.get("quantile")) for c in candidates}) > 1
+    ):
         raise ConfigError(
             f"tune.metric is {metric.name!r} and method.quantile has several values, should have "
             "one: losses of different quantiles are not comparable"
@@ -366,12 +369,12 @@ def _metric(task: str, name: str | None) -> MetricSpec | AddedScore:
     """The metric that ranks candidates; raises ConfigError if `name` cannot rank them."""
     if name is None:
         return METRICS[task][0]
-    task_metrics = QUANTILE if task == "regression" else RANKINGS
+    task_metrics = QUANTILE_SCORES if task == "regression" else RANKINGS
     with_direction = [metric for metric in (*METRICS[task], *task_metrics) if metric.direction]
     by_name: dict[str, MetricSpec | AddedScore] = {metric.name: metric for metric in with_direction}
     if name in by_name:
         return by_name[name]
-    if name in COLUMNS:
+    if name in SCORE_COLUMNS:
         raise ConfigError(
             f"tune.metric is {name!r}, should be one of {', '.join(by_name)} for {task}"
         )

@@ -30,7 +30,7 @@ class SearchResult:
     # (number of training rows, number of candidates) of rungs that were started.
     rungs: list[tuple[int, int]] = field(default_factory=list)
     cpu_s: float = 0.0  # CPU seconds of all fits and predictions
-    newest: datetime | None = None  # Start of the last trial
+    last_started_at: datetime | None = None  # start of the last trial
     budget_spent: bool = False  # Whether the budget ended the search
     stopped_by: int | None = None  # The signal that ended the search
     tuner: str | None = None  # The self-tuning method that chose the parameters
@@ -55,13 +55,13 @@ class SearchResult:
         best = self.ranked[0]
         search = self.tuner_search or search
         chosen_by = {"tuner": self.tuner, "sampler": self.sampler}
-        division = "validation" if search.validation else "folds"
+        validation_key = "validation" if search.validation else "folds"
         return {
             **{name: value for name, value in chosen_by.items() if value},
             "metric": self.metric.name,
             "mean": best.mean,
             "sd": best.sd,
-            division: getattr(search, division),
+            validation_key: getattr(search, validation_key),
             "rows": best.rows,
             "rungs": [{"rows": rows, "candidates": n} for rows, n in self.rungs],
             "trials": self.counts.total(),
@@ -70,5 +70,7 @@ class SearchResult:
             "cpu_s": round(self.cpu_s, 2),
             "complete": not self.budget_spent,
             **self.about,
-            "date": self.newest.isoformat(timespec="seconds") if self.newest else None,
+            "date": self.last_started_at.isoformat(timespec="seconds")
+            if self.last_started_at
+            else None,
         }

@@ -104,8 +104,8 @@ class Trials:
         result.counts.update(frame["status"])
         result.cpu_s += float(frame[["fit_cpu_s", "predict_cpu_s"]].sum().sum())
         if len(frame):
-            newest = frame["started_at"].max().to_pydatetime()
-            result.newest = max(newest, result.newest or newest)
+            last_start = frame["started_at"].max().to_pydatetime()
+            result.last_started_at = max(last_start, result.last_started_at or last_start)
         ok_rows = frame[frame["status"] == "ok"]
         name = result.metric.name
         if name not in ok_rows:

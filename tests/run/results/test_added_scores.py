@@ -32,30 +32,30 @@ from kbench.errors import ConfigError
 from kbench.methods import KernelQuantileRegressor
 from kbench.run.planning.command import canonical
 from kbench.run.results.added_scores import (
-    COLUMNS,
-    NAMED,
-    QUANTILE,
-    Predicted,
+    NAMED_SCORES,
+    QUANTILE_SCORES,
+    SCORE_COLUMNS,
+    Predictions,
     added_score,
     check,
-    measured,
-    of_quantile,
+    measured_scores,
+    quantile_columns,
 )
 from kbench.run.results.metrics import METRICS
 
 CLUSTERS = {name for name in get_scorer_names() if "cluster" in str(get_scorer(name)._score_func)}
-SCORERS = sorted({*get_scorer_names()} - {*COLUMNS} - CLUSTERS)
+SCORERS = sorted({*get_scorer_names()} - {*SCORE_COLUMNS} - CLUSTERS)
 
 
 def predicted(model, load):
-    """(Predicted, the fitted estimator, X, y) of every other row of a data set."""
+    """(Predictions, the fitted estimator, X, y) of every other row of a data set."""
     X, y = load(return_X_y=True)
     X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
     if load is load_breast_cancer:
         y = 2 * y - 1
     model.fit(X[::2], y[::2])
     task = {load_breast_cancer: "binary", load_digits: "multiclass"}.get(load, "regression")
-    return Predicted(task, model, X[1::2], y[1::2], model.predict(X[1::2])), X[1::2], y[1::2]
+    return Predictions(task, model, X[1::2], y[1::2], model.predict(X[1::2])), X[1::2], y[1::2]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def fits():
 @pytest.mark.parametrize("name", SCORERS)
 def test_a_scorer_has_the_value_that_it_has_of_the_estimator(fits, name):
     for p, X, y in fits:
-        values, reasons = measured([name], p)
+        values, reasons = measured_scores([name], p)
         try:
             expected = float(get_scorer(name)(p.estimator, X, y))
         except (ValueError, AttributeError):
@@ -89,7 +89,7 @@ def test_a_scorer_has_the_value_that_it_has_of_the_estimator(fits, name):
 def test_named_scores_are_scikit_learn_s(fits):
     for p, X, y in fits[:2]:
         P = p.estimator.predict_proba(X)
-        values, reasons = measured(["log_loss", "brier_score", "calibration_error"], p)
+        values, reasons = measured_scores(["log_loss", "brier_score", "calibration_error"], p)
         assert values["log_loss"] == pytest.approx(log_loss(y, P))
         if p.task == "binary":
             assert values["brier_score"] == pytest.approx(brier_score_loss(y, P[:, 1]))
@@ -103,10 +103,10 @@ def test_named_scores_are_scikit_learn_s(fits):
     p, X, y = fits[1]
     scores = p.estimator.decision_function(X)
     for k in (2, 5):
-        found, _ = measured([f"top_{k}_accuracy"], p)
+        found, _ = measured_scores([f"top_{k}_accuracy"], p)
         assert found == {f"top_{k}_accuracy": top_k_accuracy_score(y, scores, k=k)}
     p, X, y = fits[3]
-    found, _ = measured(["pinball_loss_0.9"], p)
+    found, _ = measured_scores(["pinball_loss_0.9"], p)
     assert found == {"pinball_loss_0.9": mean_pinball_loss(y, p.labels, alpha=0.9)}
 
 
@@ -124,12 +124,12 @@ def naive_calibration_error(y, P, classes):
 def test_a_regressor_of_a_quantile_is_scored_at_its_quantile():
     model = HistGradientBoostingRegressor(loss="quantile", quantile=0.8, max_iter=20)
     p, _, y = predicted(model, load_diabetes)
-    found = of_quantile(p)
+    found = quantile_columns(p)
     assert found == {
         "pinball": mean_pinball_loss(y, p.labels, alpha=0.8),
         "coverage": np.mean(y <= p.labels),
     }
-    values, reasons = measured(["pinball", "coverage_error"], p)
+    values, reasons = measured_scores(["pinball", "coverage_error"], p)
     assert values == {"coverage_error": abs(found["coverage"] - 0.8)}
     assert not reasons
 
@@ -153,14 +153,14 @@ def quantile_regressors():
 @pytest.mark.parametrize(("cls", "params"), list(quantile_regressors()))
 def test_the_quantile_is_what_an_estimator_says(cls, params):
     y = np.arange(10.0)
-    p = Predicted("regression", cls(**params), None, y, np.full(10, 6.5))
+    p = Predictions("regression", cls(**params), None, y, np.full(10, 6.5))
     expected = {"pinball": pytest.approx(mean_pinball_loss(y, p.labels, alpha=0.8))}
-    assert of_quantile(p) == expected | {"coverage": 0.7}
+    assert quantile_columns(p) == expected | {"coverage": 0.7}
     inside = replace(p, estimator=make_pipeline(StandardScaler(), cls(**params)))
-    assert of_quantile(inside) == of_quantile(p)
+    assert quantile_columns(inside) == quantile_columns(p)
     if len(params) == 2:  # the loss chooses whether the quantile counts
         unused = {name: value for name, value in params.items() if value == 0.8}
-        assert of_quantile(replace(p, estimator=cls(**unused))) == {}
+        assert quantile_columns(replace(p, estimator=cls(**unused))) == {}
 
 
 def test_there_are_quantile_regressors_of_each_convention():
@@ -176,9 +176,9 @@ def test_there_are_quantile_regressors_of_each_convention():
 
 @pytest.mark.parametrize("model", [Ridge(alpha=0.5), KernelQuantileRegressor(quantile=[0.1, 0.9])])
 def test_a_regressor_without_a_single_quantile_has_no_such_columns(model):
-    p = Predicted("regression", model, None, np.zeros(3), np.zeros(3))
-    assert of_quantile(p) == {}
-    assert measured(["coverage_error"], p)[1][0].endswith(
+    p = Predictions("regression", model, None, np.zeros(3), np.zeros(3))
+    assert quantile_columns(p) == {}
+    assert measured_scores(["coverage_error"], p)[1][0].endswith(
         "predicts no single quantile; "
         "pinball_loss_0.9 scores any method as a prediction of the 0.9-quantile"
     )
@@ -211,7 +211,7 @@ def test_the_way_of_a_quantile_from_the_command_to_the_report(here):
 
 
 def test_what_cannot_be_had_is_none_and_has_one_reason(fits):
-    values, reasons = measured(["log_loss", "mape", "brier_score", "accuracy"], fits[2][0])
+    values, reasons = measured_scores(["log_loss", "mape", "brier_score", "accuracy"], fits[2][0])
     assert values == dict.fromkeys(["log_loss", "mape", "brier_score"])
     assert reasons == [
         "no log_loss, brier_score: SVC has no probabilities; method.calibration=sigmoid adds them",
@@ -219,20 +219,20 @@ def test_what_cannot_be_had_is_none_and_has_one_reason(fits):
     ]
 
 
-@pytest.mark.parametrize("name", sorted(COLUMNS))
+@pytest.mark.parametrize("name", sorted(SCORE_COLUMNS))
 def test_a_column_of_another_task_is_said(fits, name):
     for p, *_ in (fits[1], fits[3]):
         own = {spec.name for spec in METRICS[p.task]}
-        own |= {score.name for score in QUANTILE} if p.task == "regression" else set()
+        own |= {score.name for score in QUANTILE_SCORES} if p.task == "regression" else set()
         kind = "regressors" if p.task == "regression" else "classifiers"
         said = [] if name in own else [f"no {name}: it is not a score of {kind}"]
-        assert measured([name], p) == ({}, said)
+        assert measured_scores([name], p) == ({}, said)
 
 
 @pytest.mark.parametrize(
     ("name", "direction"),
     [
-        *((name, score.direction) for name, score in NAMED.items()),
+        *((name, score.direction) for name, score in NAMED_SCORES.items()),
         ("neg_log_loss", "max"),
         ("matthews_corrcoef", "max"),
         ("top_3_accuracy", "max"),
