@@ -19,12 +19,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-# Knots of a quantile map: 500 resolve the bulk to 1 / 500 of the rows. Set by hand.
+# Number of knots of a quantile map: 500 resolve the bulk to 1 / 500 of the rows, and more take more
+# memory. Set by hand.
 _KNOTS = 500
-# Clipped values tend to plus and minus this many deviations; 3 as in that paper.
+# Clipped values tend to plus and minus this many deviations: the 3 of that paper.
 _BOUND = 3.0
 # Interquartile range of the standard normal distribution.
-_NORMAL_RANGE = 1.349
+_NORMAL_IQR = 1.349
 # Maximum number of values of an integer column that get an indicator each, and of all indicators:
 # the time of a kernel value grows with them. Set by hand.
 _MAX_VALUES, _MAX_INDICATORS = 40, 500
@@ -52,7 +53,7 @@ class ColumnMap:
         codes = code_columns(X) if indicators else ()
         if name == "clipped":
             low, centre, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
-            unit = (high - low) / _NORMAL_RANGE
+            unit = (high - low) / _NORMAL_IQR
             # The interquartile range is 0 if most values are equal: half of the range replaces it.
             unit = np.where(unit > 0.0, unit, 0.5 * (X.max(axis=0) - X.min(axis=0)))
             unit = np.where(unit > 0.0, unit, 1.0)
@@ -72,7 +73,7 @@ class ColumnMap:
     @property
     def nbytes(self) -> int:
         n_bytes = self.knots.nbytes + self.values.nbytes + sum(v.nbytes for _, v in self.codes)
-        return n_bytes + (0 if self.warp is None else sum(part.nbytes for part in self.warp))
+        return n_bytes + (0 if self.warp is None else sum(array.nbytes for array in self.warp))
 
     @property
     def sources(self) -> np.ndarray:
@@ -94,8 +95,8 @@ class ColumnMap:
                 mapped[:, k] = np.interp(rows[:, k], self.knots[:, k], self.values[:, k])
         else:
             mapped = rows
-        equal = [np.equal.outer(rows[:, column], values) for column, values in self.codes]
-        mapped = np.hstack([mapped, *equal])
+        indicators = [np.equal.outer(rows[:, column], values) for column, values in self.codes]
+        mapped = np.hstack([mapped, *indicators])
         if self.warp is None:
             return mapped
         mean, deviation, warp = self.warp
@@ -104,16 +105,16 @@ class ColumnMap:
 
 def code_columns(X: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:
     """Columns of integers with few values, which may stand for categories, and their values."""
-    indicators = []
+    codes = []
     for column in range(X.shape[1]):
         # A few rows exclude most columns of real numbers, so that those are not sorted.
         if (X[:100, column] % 1.0 != 0.0).any():
             continue
         values = np.unique(X[:, column])
         if 2 < len(values) <= _MAX_VALUES and (values % 1.0 == 0.0).all():
-            indicators.append((column, values))
-    too_many = sum(len(values) for _, values in indicators) > _MAX_INDICATORS
-    return () if too_many else tuple(indicators)
+            codes.append((column, values))
+    has_too_many = sum(len(values) for _, values in codes) > _MAX_INDICATORS
+    return () if has_too_many else tuple(codes)
 
 
 def has_curved_maps(X: np.ndarray) -> bool:

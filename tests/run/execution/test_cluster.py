@@ -133,12 +133,12 @@ def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
     monkeypatch.setattr(daemons, "_POLL_S", 0.0)
     monkeypatch.setattr(daemons, "_LOST_S", 0.05)
     engine = Daemons(Settings())
-    engine._look()
+    engine._check_workers()
     engine.left = left
-    engine._look()
+    engine._check_workers()
     time.sleep(0.06)
     with pytest.raises(states.ClusterLostError, match=r"has had no worker for 0\.05 s"):
-        engine._look()
+        engine._check_workers()
 
 
 @pytest.fixture
