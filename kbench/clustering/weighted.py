@@ -34,7 +34,8 @@ def weighted_kmeans(
     rng : RandomState
         Draws the initial centres.
     max_iter : int
-        Bound on Lloyd's iterations; the default is set by hand.
+        Bound on Lloyd's iterations, each of which lowers D and takes O(n k d) time; the default is
+        set by hand.
 
     Returns
     -------

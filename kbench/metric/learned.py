@@ -55,7 +55,8 @@ from kbench.validated import (
     validate_data,
 )
 
-# Ridges that are compared, relative to the kernel's diagonal (unit targets). Set by hand.
+# Ridges that are compared, relative to the kernel's diagonal (unit targets); each costs a
+# factorisation. Set by hand.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 # Kernels are compared at full size if their errors in the search were within this factor of the
 # lowest: 1,500 rows do not rank kernels that are closer. Set by hand.
@@ -64,8 +65,8 @@ _FINALIST_RATIO = 1.15
 # error of the search's metric: the latter was chosen by the same held-out rows, which makes its
 # error too low. Set by hand.
 _ALLOWED_RATIO = 1.05
-# Rows on which the maps of columns are compared, in the order of `columns`; and the fraction of the
-# held-out error that a map must gain over the best one before it. Set by hand.
+# Number of rows on which maps of columns are compared, and the fraction of the lowest held-out
+# error so far that the next map must gain: less of either follows chance. Set by hand.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
 # Maximal number of features for which "auto" tries a full metric: its eigendecomposition takes
 # O(d^3), a second for 1,000 features. Set by hand.
@@ -293,10 +294,10 @@ class LearnedMetric(MapsRows):
         n_all = min(_limited_rows(self.max_rows, d, _WIDE_FEATURES), len(training))
         data = make_problem(scaling, indicators, n_search, _SEARCH_HELD_OUT)
         if "laplacian" in self._kernels() and data.X.shape[1] > MAX_LAPLACIAN_FEATURES:
-            data = replace(data, laplacian_features=search.steepest(data, ridges))
+            data = replace(data, laplacian_features=search.steepest_features(data, ridges))
         best, *others = compare(data, self.scaling_, structures, ridges=ridges)
         finalists = [best] + [item for item in others if item.error <= _FINALIST_RATIO * best.error]
-        for candidate in search.widths(data, best, ridges):
+        for candidate in search.other_widths(data, best, ridges):
             self._record(candidate, self.scaling_, trace)
             if candidate.error < min(finalists[0].error, (1.0 - WIDTH_GAIN) * best.error):
                 finalists[0] = candidate
@@ -306,12 +307,12 @@ class LearnedMetric(MapsRows):
         chosen, *_ = self._continue_rounds(finalists, data, search, trace, ridges)
         if has_more and chosen.width > 1.0:
             # A width that suited few rows may be too wide for more.
-            other = search.narrower(data, chosen, ridges)
+            other = search.with_narrower_kernel(data, chosen, ridges)
             self._record(other, self.scaling_, trace)
             if other.error < chosen.error:
                 chosen = other
-        has_few_held_out = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
-        if has_few_held_out and not data.beats_constant(chosen.held_predictions(data)):
+        has_few_held_out = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_out_Y) < FEW_HELD_OUT
+        if has_few_held_out and not data.beats_constant(chosen.held_out_predictions(data)):
             # Nothing was learned, so the smoothest function, of the largest ridge, is safest.
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
         self._store(chosen, data)

@@ -23,7 +23,8 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 # held-out error over the widths 1/4, 1/2, 1 and 2 (`scripts/bench_metric.py widths`). The width
 # of the Laplacian kernel is not measured; it is that of matern12, also an exponential kernel.
 _WIDTHS = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
-# Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs. Set by hand.
+# Number of rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs, and the
+# time grows with the square of the number. Set by hand.
 _MEDIAN_ROWS = 500
 # Weight of the squared error of a classifier beside its error rate. With n >= 800 held-out rows it
 # only decides between equal rates; with fewer its weight grows as (800 / n)^2. With 60
@@ -95,8 +96,8 @@ class RidgeProblem:
     scaler: Standardised
     X: np.ndarray  # (n, d)
     Y: np.ndarray  # (n, m)
-    held_rows: np.ndarray  # (v, d)
-    held_targets: np.ndarray  # (v, m)
+    held_out_X: np.ndarray  # (v, d)
+    held_out_Y: np.ndarray  # (v, m)
     targets: "ScaledTargets"
     laplacian_features: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
@@ -122,39 +123,41 @@ class RidgeProblem:
 
         try_larger : Whether to try `LARGER_RIDGES` if the largest of several ridges is best.
         """
-        prepared_held = matrix.kernel.prepare(
-            apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
+        prepared_rows = matrix.kernel.prepare(
+            apply_root(self.held_out_X, root).astype(np.float32), np.dtype(np.float32)
         )
         # Several ridges share the kernel values; one ridge leaves the memory to its factor.
         values = matrix.block(np.arange(len(matrix))) if len(ridges) > 1 else None
-        best = self._best(matrix, prepared_held, ridges, values)
+        best = self._best(matrix, prepared_rows, ridges, values)
         for ridge in LARGER_RIDGES if try_larger and len(ridges) > 1 else ():
             if best[1] < max(ridges) or ridge <= best[1]:
                 continue
-            model = self._best(matrix, prepared_held, (ridge,), values)
+            model = self._best(matrix, prepared_rows, (ridge,), values)
             best = min(best, model, key=lambda tried: tried[0])
             if best[1] < ridge:
                 break
         return *best, None if values is None or rows is None else values[rows]
 
-    def held_predictions(self, root: Root, kernel: str, gamma: float, ridge: float) -> np.ndarray:
+    def held_out_predictions(
+        self, root: Root, kernel: str, gamma: float, ridge: float
+    ) -> np.ndarray:
         """A model's predictions at the held-out rows; (v, m). Solves it again, in O(n^3 / 3)."""
         Z = apply_root(self.X, root).astype(np.float32)
         matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)
-        prepared_held = matrix.kernel.prepare(
-            apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
+        prepared_rows = matrix.kernel.prepare(
+            apply_root(self.held_out_X, root).astype(np.float32), np.dtype(np.float32)
         )
         coef = scipy.linalg.cho_solve(
             shifted_cholesky(matrix, ridge), self.Y.astype(np.float32), check_finite=False
         )
-        return expand(matrix.kernel, prepared_held, matrix.points(slice(None)), coef, np.float32)
+        return expand(matrix.kernel, prepared_rows, matrix.points(slice(None)), coef, np.float32)
 
     def beats_constant(self, predictions: np.ndarray) -> bool:
         """Whether predictions (v, m) at the held-out rows have lower losses than the mean training
         target, or the most frequent class, by `_STANDARD_ERRORS`."""
         constant = np.repeat(self.Y.mean(axis=0)[None], len(predictions), axis=0)
-        model_losses = self.targets.losses(predictions, self.held_targets)
-        constant_losses = self.targets.losses(constant, self.held_targets)
+        model_losses = self.targets.losses(predictions, self.held_out_Y)
+        constant_losses = self.targets.losses(constant, self.held_out_Y)
         return exceeds(
             constant_losses, model_losses, _STANDARD_ERRORS[self.targets.is_classification]
         )
@@ -162,7 +165,7 @@ class RidgeProblem:
     def _best(
         self,
         matrix: KernelMatrix,
-        prepared_held: Any,
+        prepared_rows: Any,
         ridges: Sequence[float],
         values: np.ndarray | None,
     ) -> tuple[float, float, np.ndarray]:
@@ -175,10 +178,10 @@ class RidgeProblem:
             )
             del factor
         expansions = expand(
-            matrix.kernel, prepared_held, matrix.points(slice(None)), np.hstack(coefs), np.float32
+            matrix.kernel, prepared_rows, matrix.points(slice(None)), np.hstack(coefs), np.float32
         )
         tried = [
-            (self.targets.error(held, self.held_targets), ridge, coef)
+            (self.targets.error(held, self.held_out_Y), ridge, coef)
             for held, ridge, coef in zip(
                 np.hsplit(expansions, len(ridges)), ridges, coefs, strict=True
             )
@@ -244,12 +247,12 @@ def gamma_of_width(kernel: str, Z: np.ndarray, width: float, rng: np.random.Rand
 def apply_root(X: np.ndarray, root: Root) -> np.ndarray:
     """Rows root' x, or root(x), without the features of weight 0."""
     if isinstance(root, ColumnMap):
-        return root(X)[:, weighed(root)]
+        return root(X)[:, is_weighed(root)]
     if root.ndim == 2:
         return matmul(X, root)
     return X * root if root.all() else X[:, root > 0.0] * root[root > 0.0]
 
 
-def weighed(root: Root) -> np.ndarray:
+def is_weighed(root: Root) -> np.ndarray:
     """Mask of the features that a diagonal or a map of columns does not leave out; (d,)."""
     return (root.values[-1] if isinstance(root, ColumnMap) else root) > 0.0

@@ -8,11 +8,12 @@ import numpy as np
 
 from kbench.intrinsics.products import matmul
 from kbench.metric.gradients import gradient_outer_product, squared_gradients
-from kbench.metric.ridge_problem import LARGER_RIDGES, RidgeProblem, Root, exceeds, weighed
+from kbench.metric.ridge_problem import LARGER_RIDGES, RidgeProblem, Root, exceeds, is_weighed
 from kbench.metric.warp import warp_of_gradients
 
-# Factor by which a width is changed while that lowers the held-out error, and how often at most:
-# an octave up to three octaves. Set by hand.
+# Factor by which a width is changed while that lowers the held-out error, and the largest number of
+# changes in one direction. A smaller factor is finer, and each change costs a kernel matrix and a
+# factorisation per ridge. Set by hand.
 _WIDTH_STEP, _MAX_WIDTH_STEPS = 2.0, 3
 # Fraction by which another width must lower the error: on 1,500 rows of kin40k the errors of two
 # widths differ by 3 % (two of five seeds); with all rows they are .042 (the narrower one) and .066
@@ -46,9 +47,9 @@ class MetricCandidate:
     root: Root
     n_rows: int
 
-    def held_predictions(self, data: RidgeProblem) -> np.ndarray:
+    def held_out_predictions(self, data: RidgeProblem) -> np.ndarray:
         """Predictions of this metric's model at the held-out rows, from a new factorisation."""
-        return data.held_predictions(self.root, self.kernel, self.gamma, self.ridge)
+        return data.held_out_predictions(self.root, self.kernel, self.gamma, self.ridge)
 
 
 def preferred(ranked: Sequence[MetricCandidate], data: RidgeProblem) -> Sequence[MetricCandidate]:
@@ -62,7 +63,7 @@ def preferred(ranked: Sequence[MetricCandidate], data: RidgeProblem) -> Sequence
     if not plain or plain[0] is ranked[0]:
         return ranked
     plain_errors, warped_errors = (
-        ((candidate.held_predictions(data) - data.held_targets) ** 2).mean(axis=1)
+        ((candidate.held_out_predictions(data) - data.held_out_Y) ** 2).mean(axis=1)
         for candidate in (plain[0], ranked[0])
     )
     return ranked if exceeds(plain_errors, warped_errors, 1.0) else plain
@@ -91,7 +92,7 @@ class Rounds:
     gradient_rows: int  # number of rows at which gradients are taken
     rng: np.random.RandomState
 
-    def steepest(self, data: RidgeProblem, ridges: Sequence[float]) -> np.ndarray:
+    def steepest_features(self, data: RidgeProblem, ridges: Sequence[float]) -> np.ndarray:
         """The features along which a Matern ridge regression changes most; (min(d, 128),) ints."""
         d = data.X.shape[1]
         root = np.full(d, d**-0.5)
@@ -207,7 +208,7 @@ class Rounds:
         root, diagonal = current.root, current.name == "diagonal"
         if current.name == "warped":
             squares = np.zeros((len(rows), X.shape[1]))
-            squares[:, weighed(root)] = squared_gradients(matrix, Z, coef, rows, values)
+            squares[:, is_weighed(root)] = squared_gradients(matrix, Z, coef, rows, values)
             return warp_of_gradients(X[rows], root, squares)
         assert isinstance(root, np.ndarray)
         G = gradient_outer_product(matrix, Z, coef, rows, values=values, diagonal=diagonal)
@@ -226,7 +227,7 @@ class Rounds:
             return None
         return np.sqrt(metric / total) if diagonal else square_root(metric / total)
 
-    def narrower(
+    def with_narrower_kernel(
         self, data: RidgeProblem, best: MetricCandidate, ridges: Sequence[float]
     ) -> MetricCandidate:
         """The metric `best` with a narrower kernel, and the same or the next larger ridge."""
@@ -237,7 +238,7 @@ class Rounds:
         error, ridge, *_ = data.solve(best.root, matrix, next_ridges, try_larger=False)
         return replace(best, error=error, ridge=ridge, gamma=gamma, width=width)
 
-    def widths(
+    def other_widths(
         self, data: RidgeProblem, best: MetricCandidate, ridges: Sequence[float]
     ) -> Iterator[MetricCandidate]:
         """The best metric with narrower kernels, or else wider ones, while the error falls."""

@@ -69,11 +69,11 @@ def _metrics(
     values: dict[str, float | None] = {**metrics.score(task, scored.y, scored.labels)}
     values |= quantile_columns(scored)
     if task == "outlier":
-        values |= metrics.rank(y, -columns["decision"], np.array([1, -1]))
+        values |= metrics.ranking_scores(y, -columns["decision"], np.array([1, -1]))
     elif columns:
         scores = np.column_stack(list(columns.values()))
         scores = scores[:, 0] if scores.shape[1] == 1 else scores
-        values |= metrics.rank(y, scores, np.asarray(estimator.classes_))
+        values |= metrics.ranking_scores(y, scores, np.asarray(estimator.classes_))
     return values
 
 

@@ -70,7 +70,7 @@ def rankings(estimator: Any, data: Any) -> dict[str, float | None]:
     if data.n_classes is None or not hasattr(estimator, "classes_"):
         return {}
     scores = _none_if_it_fails(lambda: metrics.class_scores(estimator, data.X_test))
-    return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
+    return metrics.ranking_scores(data.y_test, scores, np.asarray(estimator.classes_))
 
 
 def reliability_curves(estimator: Any, data: Any) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from kbench.compiling import MESSAGE
 from kbench.run.execution.guard import RunState
 
 # Number of runs up to which each finished run gets a line on a terminal. Set by hand.
-FEW = 50
+MAX_LISTED_RUNS = 50
 # Seconds between two updates of the live line, which should be readable. Set by hand.
 TICK_S = 1.0
 # Numbers of a fit in progress on the live line, which has little space. Set by hand.
@@ -87,7 +87,7 @@ class Progress:
             count = sum(self._done.values())
             print(f"[{count}/{self._total}] {line}", file=self._stream, flush=True)
             return
-        if row["status"] != "ok" or self._total <= FEW:
+        if row["status"] != "ok" or self._total <= MAX_LISTED_RUNS:
             self._bar.write(line, file=self._stream)
         self._bar.update()
 

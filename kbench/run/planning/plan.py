@@ -139,10 +139,10 @@ def make_plan(
     for experiment, hydra_words in itertools.product(request.experiments, request.hydra_overrides):
         common = [*hydra_words, *([f"experiment={experiment}"] if experiment else [])]
         recipe = recipe_of(composer, experiment, hydra_words)
-        suffix = tuned_set_of(recipe)
+        tuned_set = tuned_set_of(recipe)
         for pair in pairs(request, experiment, recipe):
             method, dataset, words = pair.method, pair.dataset, [*pair.overrides, *common]
-            words = [*override_of_set(suffix, method, dataset, common), *words]
+            words = [*override_of_set(tuned_set, method, dataset, common), *words]
             config = composer.compose([f"method={method}", f"dataset={dataset}", *words])
             path = config["dataset"].get("path") if dataset == "file" else None
             if implied := override_of_own_file(method, path, words):
@@ -325,7 +325,7 @@ def _expand(
             hashed = f"{head}{params_key}{checked_seed(seed)}{types}"
             yield replace(
                 common,
-                key=hashlib.sha256(hashed.encode()).hexdigest()[:32],
+                key=hashlib.sha256(hashed.encode()).hexdigest()[:32],  # 128 bits
                 label=" ".join([common.label, *words, f"seed {seed}"]),
                 seed=seed,
                 params=params,

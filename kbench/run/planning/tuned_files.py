@@ -77,38 +77,40 @@ def _score_text(search: Mapping[str, Any]) -> str:
     return f" (validation {search.get('metric')} {search['mean']:.4g}{spread}{note})"
 
 
-def tuned_name(method: str, dataset: str, suffix: str | None) -> str:
-    """Name of the tuned file of a method and a data set, in the set `suffix` if it is not None."""
-    return "-".join([method, dataset, *([suffix] if suffix else [])])
+def tuned_name(method: str, dataset: str, tuned_set: str | None) -> str:
+    """Name of the tuned file of a method and a data set, in `tuned_set` if it is not None."""
+    return "-".join([method, dataset, *([tuned_set] if tuned_set else [])])
 
 
 def tuned_set_of(recipe: Mapping[str, Any]) -> str | None:
     """The set of tuned files that an experiment's plan names."""
-    suffix = recipe.get("tuned")
-    if suffix is not None and not (isinstance(suffix, str) and re.fullmatch(r"\w+", suffix)):
-        raise ConfigError(f"plan.tuned is {suffix!r}, should be a name of letters, digits and _")
-    return suffix
+    tuned_set = recipe.get("tuned")
+    if tuned_set is not None and not (
+        isinstance(tuned_set, str) and re.fullmatch(r"\w+", tuned_set)
+    ):
+        raise ConfigError(f"plan.tuned is {tuned_set!r}, should be a name of letters, digits and _")
+    return tuned_set
 
 
 def override_of_set(
-    suffix: str | None, method: str, dataset: str, overrides: Sequence[str]
+    tuned_set: str | None, method: str, dataset: str, overrides: Sequence[str]
 ) -> list[str]:
-    """The override that applies the pair's file in the set of tuned files `suffix`.
+    """The override that applies the pair's file in the set of tuned files `tuned_set`.
 
     Empty if the set has no such file, or if the overrides name a tuned file.
 
     Raises ConfigError: the set has no files.
     """
-    if suffix is None or any(key_of(text) == "tuned" for text in overrides):
+    if tuned_set is None or any(key_of(text) == "tuned" for text in overrides):
         return []
     files = options("tuned")
-    name = tuned_name(method, dataset, suffix)
+    name = tuned_name(method, dataset, tuned_set)
     if name in files:
         return [f"tuned={hydra_value(name)}"]
-    if not any(other.endswith(f"-{suffix}") for other in files):
+    if not any(other.endswith(f"-{tuned_set}") for other in files):
         raise ConfigError(
-            f"plan.tuned is {suffix!r}, and no file of configs/tuned is called METHOD-DATASET-"
-            f"{suffix}; `kbench tune experiment=...` writes them, {NO_TUNED_FILE} uses none"
+            f"plan.tuned is {tuned_set!r}, and no file of configs/tuned is called METHOD-DATASET-"
+            f"{tuned_set}; `kbench tune experiment=...` writes them, {NO_TUNED_FILE} uses none"
         )
     return []
 
@@ -163,19 +165,19 @@ def write_tuned(
     params: Mapping[str, Any],
     search: Mapping[str, Any],
     command: str,
-    suffix: str | None = None,
+    tuned_set: str | None = None,
 ) -> Path:
-    """Write `configs/tuned/<method>-<dataset>[-<suffix>].yaml` in this directory, atomically."""
+    """Write `configs/tuned/<method>-<dataset>[-<tuned_set>].yaml` in this directory, atomically."""
     import yaml
 
     from kbench.files import atomic_file
 
-    path = Path("configs", "tuned", f"{tuned_name(method, dataset, suffix)}.yaml")
+    path = Path("configs", "tuned", f"{tuned_name(method, dataset, tuned_set)}.yaml")
     content = json.loads(json.dumps({**params, "meta": {"tuned": search}}))  # for plain types
     text = (
         "# @package method\n"
         f"# Written by `{' '.join(command.split())}`,\n"
-        f"# {usage_text(method, dataset, suffix)};\n"
+        f"# {usage_text(method, dataset, tuned_set)};\n"
         f"# the command line wins over it, {NO_TUNED_FILE} leaves it out.\n"
     )
     text += yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
@@ -184,8 +186,8 @@ def write_tuned(
     return path
 
 
-def usage_text(method: str, dataset: str, suffix: str | None) -> str:
+def usage_text(method: str, dataset: str, tuned_set: str | None) -> str:
     """The commands that use a tuned file, in words."""
-    if suffix is None:
+    if tuned_set is None:
         return f"used by `kbench method={method}` on the data set {dataset}"
-    return f"used by experiments whose plan says `tuned: {suffix}`"
+    return f"used by experiments whose plan says `tuned: {tuned_set}`"

@@ -92,57 +92,59 @@ def _declared_quantile(estimator: Any) -> Any:
     return None
 
 
-def _log_loss(p: Predictions) -> float:
+def _log_loss(test: Predictions) -> float:
     from sklearn.metrics import log_loss
 
-    return float(log_loss(p.y, p.probabilities, labels=p.classes))
+    return float(log_loss(test.y, test.probabilities, labels=test.classes))
 
 
-def _brier_score(p: Predictions) -> float:
+def _brier_score(test: Predictions) -> float:
     from sklearn.metrics import brier_score_loss
 
-    if len(p.classes) == 2:
-        return float(brier_score_loss(p.y, p.probabilities[:, 1], pos_label=p.classes[1]))
+    if len(test.classes) == 2:
+        return float(brier_score_loss(test.y, test.probabilities[:, 1], pos_label=test.classes[1]))
     # scikit-learn before 1.7 lacks the Brier score of more than two classes.
-    return float(np.mean(np.sum((p.probabilities - (p.y[:, None] == p.classes)) ** 2, axis=1)))
+    return float(
+        np.mean(np.sum((test.probabilities - (test.y[:, None] == test.classes)) ** 2, axis=1))
+    )
 
 
-def _calibration_error(p: Predictions) -> float:
-    curves = metrics.reliability(p.y, p.probabilities, p.classes)
+def _calibration_error(test: Predictions) -> float:
+    curves = metrics.reliability(test.y, test.probabilities, test.classes)
     if not curves:
         raise AbsentError("the probabilities are not finite")
     accuracy, fraction = (np.asarray(curve["value"]) for curve in curves)
     return float(np.sum(fraction * np.abs(accuracy - curves[0]["x"])))
 
 
-def _mape(p: Predictions) -> float:
+def _mape(test: Predictions) -> float:
     from sklearn.metrics import mean_absolute_percentage_error
 
-    return float(mean_absolute_percentage_error(p.y, p.labels))
+    return float(mean_absolute_percentage_error(test.y, test.labels))
 
 
-def _pinball_loss(p: Predictions, quantile: float | None = None) -> float:
+def _pinball_loss(test: Predictions, quantile: float | None = None) -> float:
     from sklearn.metrics import mean_pinball_loss
 
-    quantile = p.quantile if quantile is None else quantile
-    return float(mean_pinball_loss(p.y, p.labels, alpha=quantile))
+    quantile = test.quantile if quantile is None else quantile
+    return float(mean_pinball_loss(test.y, test.labels, alpha=quantile))
 
 
-def _coverage(p: Predictions) -> float:
+def _coverage(test: Predictions) -> float:
     """Fraction of the targets that are at most the prediction."""
-    return float(np.mean(p.y <= p.labels))
+    return float(np.mean(test.y <= test.labels))
 
 
-def _coverage_error(p: Predictions) -> float:
-    return abs(_coverage(p) - p.quantile)
+def _coverage_error(test: Predictions) -> float:
+    return abs(_coverage(test) - test.quantile)
 
 
-def _top_accuracy(p: Predictions, k: int) -> float:
+def _top_accuracy(test: Predictions, k: int) -> float:
     from sklearn.metrics import top_k_accuracy_score
 
-    if not 1 <= k < len(p.classes):
-        raise AbsentError(f"there are {len(p.classes)} classes")
-    return float(top_k_accuracy_score(p.y, p.decisions, k=k, labels=p.classes))
+    if not 1 <= k < len(test.classes):
+        raise AbsentError(f"there are {len(test.classes)} classes")
+    return float(top_k_accuracy_score(test.y, test.decisions, k=k, labels=test.classes))
 
 
 @dataclass(frozen=True)
@@ -230,11 +232,11 @@ def check(names: Iterable[str]) -> str | None:
     return None
 
 
-def quantile_columns(p: Predictions) -> dict[str, float]:
+def quantile_columns(test: Predictions) -> dict[str, float]:
     """The columns `QUANTILE_SCORES`; empty for an estimator that predicts no quantile."""
     with contextlib.suppress(AbsentError):
-        if p.task == "regression" and p.quantile is not None:
-            return {score.name: score.function(p) for score in QUANTILE_SCORES}
+        if test.task == "regression" and test.quantile is not None:
+            return {score.name: score.function(test) for score in QUANTILE_SCORES}
     return {}
 
 
@@ -244,25 +246,25 @@ def _wrong_task(task: str) -> str:
 
 
 def measured_scores(
-    names: Iterable[str], p: Predictions
+    names: Iterable[str], test: Predictions
 ) -> tuple[dict[str, float | None], list[str]]:
     """The added scores of a run by name, None for an absent one, and a line for each reason."""
     values: dict[str, float | None] = {}
     reasons: dict[str, list[str]] = {}
-    quantile = QUANTILE_SCORES if p.task == "regression" else ()
-    task_scores = {spec.name for spec in (*METRICS[p.task], *quantile)}
+    quantile = QUANTILE_SCORES if test.task == "regression" else ()
+    task_scores = {spec.name for spec in (*METRICS[test.task], *quantile)}
     if other_tasks := [
         name for name in dict.fromkeys(names) if name in SCORE_COLUMNS - task_scores
     ]:
-        reasons[_wrong_task(p.task)] = other_tasks
+        reasons[_wrong_task(test.task)] = other_tasks
     for score in new_scores(names):
         values[score.name] = None
-        is_classification = p.task in ("binary", "multiclass")
-        fits_task = p.task != "outlier" and score.for_classifiers == is_classification
+        is_classification = test.task in ("binary", "multiclass")
+        fits_task = test.task != "outlier" and score.for_classifiers == is_classification
         try:
             if score.for_classifiers is not None and not fits_task:
-                raise AbsentError(_wrong_task(p.task))
-            value = score.function(p)
+                raise AbsentError(_wrong_task(test.task))
+            value = score.function(test)
             if not math.isfinite(value):
                 raise AbsentError(f"it is {value}")
             values[score.name] = value
@@ -284,30 +286,30 @@ def _scorer(name: str) -> Any:
     return get_scorer(name)
 
 
-def _function_value(name: str, p: Predictions) -> float:
-    return float(load_function("metrics", name)(p.y, p.labels))
+def _function_value(name: str, test: Predictions) -> float:
+    return float(load_function("metrics", name)(test.y, test.labels))
 
 
-def _scorer_value(name: str, p: Predictions) -> float:
-    """The value of a scorer for the predictions in `p`, which are in the unit of the target."""
+def _scorer_value(name: str, test: Predictions) -> float:
+    """The value of a scorer for the predictions `test`, which are in the unit of the target."""
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
     def predict(self: Any, X: Any) -> Array:
-        return p.labels
+        return test.labels
 
     def predict_proba(self: Any, X: Any) -> Array:
-        return p.probabilities
+        return test.probabilities
 
     def decision_function(self: Any, X: Any) -> Array:
-        return p.decisions
+        return test.decisions
 
     methods: dict[str, Any] = {"predict": predict, "__sklearn_is_fitted__": lambda self: True}
     mixin: type = RegressorMixin
-    if p.task != "regression":
+    if test.task != "regression":
         mixin = ClassifierMixin
-        methods["classes_"] = p.classes
+        methods["classes_"] = test.classes
         for method in (predict_proba, decision_function):
-            if hasattr(p.estimator, method.__name__):
+            if hasattr(test.estimator, method.__name__):
                 methods[method.__name__] = method
-    predictions = type(type(p.estimator).__name__, (mixin, BaseEstimator), methods)()
-    return float(_scorer(name)(predictions, p.X, p.y))
+    predictions = type(type(test.estimator).__name__, (mixin, BaseEstimator), methods)()
+    return float(_scorer(name)(predictions, test.X, test.y))

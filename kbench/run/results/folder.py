@@ -303,6 +303,7 @@ class ResultsFolder:
         if not keys:
             raise ConfigError(f"{self.path}: no row's key begins with {key_prefix!r}")
         if len(keys) > 1:
+            # 5 keys of 12 letters show which letters are missing, and fit into a line. Set by hand.
             prefixes = ", ".join(key[:12] for key in keys[:5]) + (", ..." if len(keys) > 5 else "")
             raise ConfigError(
                 f"{len(keys)} keys begin with {key_prefix!r}: {prefixes}; give more of it"

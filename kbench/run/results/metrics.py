@@ -152,7 +152,7 @@ def class_scores(estimator: Any, X: Any) -> Array | None:
     return None
 
 
-def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float | None]:
+def ranking_scores(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float | None]:
     """Column -> ranking metric, None if it is undefined.
 
     y_true : (n,) labels. scores : As from `class_scores`. classes : (n_classes,) labels in the
@@ -195,7 +195,7 @@ def rank_outliers(estimator: Any, X: Any, y_true: Array) -> dict[str, float | No
     if not np.isfinite(values).all():
         count = np.count_nonzero(~np.isfinite(values))
         raise ValueError(f"{count} of {len(values)} decision values are NaN or infinite")
-    return rank(y_true, -values, np.array([1, -1]))
+    return ranking_scores(y_true, -values, np.array([1, -1]))
 
 
 # Names of the curves of `reliability`.

@@ -13,7 +13,7 @@ import pytest
 from harness import environment, furnish
 
 from kbench.run.execution.guard import RunState
-from kbench.run.execution.progress import FEW, Progress, Running, describe
+from kbench.run.execution.progress import MAX_LISTED_RUNS, Progress, Running, describe
 
 OK = {"status": "ok", "accuracy": 0.98765, "fit_wall_s": 1.2345, "predict_wall_s": 0.01}
 BAD = {"status": "timeout", "message": "not done within limits.wall_s=2", "key": "0123456789ab"}
@@ -54,7 +54,7 @@ def test_a_live_line_with_what_runs_and_what_failed():
 
 
 def test_of_many_runs_a_terminal_shows_only_the_failed_ones():
-    said = told(Terminal(), FEW + 1, OK, BAD)
+    said = told(Terminal(), MAX_LISTED_RUNS + 1, OK, BAD)
     assert "accuracy" not in said
     assert "timeout: not done" in said
 

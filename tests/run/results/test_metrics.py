@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from kbench.run.results.metrics import METRICS, RANKINGS, class_scores, rank, rank_outliers, score
+from kbench.run.results.metrics import (
+    METRICS,
+    RANKINGS,
+    class_scores,
+    rank_outliers,
+    ranking_scores,
+    score,
+)
 
 FINITE = st.floats(-1e6, 1e6)
 
@@ -88,7 +95,7 @@ TIED = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1e9])
 @given(rows=st.lists(st.tuples(st.sampled_from([-1, 1]), st.one_of(TIED, FINITE)), min_size=2))
 def test_rankings_of_two_classes(rows):
     true, scores = np.array([y for y, _ in rows]), np.array([s for _, s in rows])
-    found = rank(true, scores, np.array([-1, 1]))
+    found = ranking_scores(true, scores, np.array([-1, 1]))
     if len(set(true)) == 1:
         assert found == {"roc_auc": None, "average_precision": None}
         return
@@ -99,7 +106,7 @@ def test_rankings_of_two_classes(rows):
         }
     )
     probabilities = np.column_stack([1.0 - scores, scores])
-    assert rank(true, probabilities, np.array([-1, 1])) == pytest.approx(found)
+    assert ranking_scores(true, probabilities, np.array([-1, 1])) == pytest.approx(found)
 
 
 @given(data=st.data(), n=st.integers(6, 40))
@@ -110,7 +117,7 @@ def test_rankings_of_several_classes_are_macro_one_vs_rest(data, n):
     weights = data.draw(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=n, max_size=n))
     scores = np.array(weights, float) / np.sum(weights, axis=1, keepdims=True)
     one_hot = true[:, None] == classes
-    assert rank(true, scores, classes) == pytest.approx(
+    assert ranking_scores(true, scores, classes) == pytest.approx(
         {
             "roc_auc": sk.roc_auc_score(true, scores, multi_class="ovr", average="macro"),
             "average_precision": sk.average_precision_score(one_hot, scores, average="macro"),
@@ -122,7 +129,7 @@ def test_rankings_leave_out_a_class_that_does_not_occur():
     true = np.array([0, 0, 1, 1])
     scores = np.array([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1], [0.3, 0.4, 0.3], [0.1, 0.8, 0.1]])
     expected = np.mean([sk.roc_auc_score(true == k, scores[:, k]) for k in (0, 1)])
-    assert rank(true, scores, np.arange(3))["roc_auc"] == pytest.approx(expected)
+    assert ranking_scores(true, scores, np.arange(3))["roc_auc"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +144,7 @@ def test_rankings_leave_out_a_class_that_does_not_occur():
 )
 def test_rankings_that_are_undefined_are_null(true, scores, classes):
     scores = None if scores is None else np.array(scores)
-    found = rank(np.array(true), scores, np.array(classes))
+    found = ranking_scores(np.array(true), scores, np.array(classes))
     assert found == dict.fromkeys((spec.name for spec in RANKINGS), None)
 
 

@@ -69,7 +69,7 @@ class RemoteJob:
     begun: bool = False  # whether it has begun since its last submission
     n_submitted: int = 0
     n_lost: int = 0  # how often it was lost after it had begun
-    lost: str = ""  # reason of the last loss
+    loss_reason: str = ""  # reason of the last loss
     outcome: RunOutcome | None = None
 
     @property
@@ -96,11 +96,13 @@ class RemoteJob:
         elif stopped:
             self.end("stopped by the user")
         elif report.stage is Stage.REFUSED and self.n_lost:
-            self.outcome = RunOutcome("crashed", f"{self.lost}; a second start was refused: {why}")
+            self.outcome = RunOutcome(
+                "crashed", f"{self.loss_reason}; a second start was refused: {why}"
+            )
         elif not report.again:
             self.outcome = RunOutcome(report.status if self.begun else REFUSED, why)
         else:
-            self.n_lost, self.lost = self.n_lost + self.begun, why
+            self.n_lost, self.loss_reason = self.n_lost + self.begun, why
             if self.n_lost < ATTEMPTS and self.n_submitted < SUBMISSIONS:
                 return True
             why = f"its worker process was lost {self.n_lost or self.n_submitted} times ({why})"
