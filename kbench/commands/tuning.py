@@ -53,7 +53,7 @@ _MAX_PRINTED = 5  # largest number of settings, and of failed trials, that are p
 
 
 def main(argv: Sequence[str]) -> int:
-    """Tune, print the best settings and write the files; the exit code is that of a run."""
+    """Tune, print the best settings and write the files; exit codes are as for runs."""
     from kbench.run.search.parameter_search import searches, tune
 
     words, _, shows_config = parse_overrides(argv)

@@ -306,7 +306,7 @@ class LearnedMetric(MapsRows):
             data = make_problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.laplacian_features)
         chosen, *_ = self._continue_rounds(finalists, data, search, trace, ridges)
         if has_more and chosen.width > 1.0:
-            # A width that suited few rows may be too wide for more.
+            # A width that suited few rows may be too wide for more rows.
             other = search.with_narrower_kernel(data, chosen, ridges)
             self._record(other, self.scaling_, trace)
             if other.error < chosen.error:
@@ -328,9 +328,10 @@ class LearnedMetric(MapsRows):
     ) -> Sequence[MetricCandidate]:
         """The metrics of the rounds that go on from the search's, the best one first.
 
-        The finalists are measured on these rows, then the best two get a round, and the best one
-        all others. A metric of these rounds precedes those of the search if its error is lower or,
-        where the search had fewer rows and learned its metric, `_ALLOWED_RATIO` times as high.
+        The finalists are measured on these rows, then the best two get a round, and the better of
+        them all others. A metric of these rounds precedes the metrics of the search if its error is
+        lower or, where the search had fewer rows and learned its metric, at most `_ALLOWED_RATIO`
+        times as high.
         """
         allowance = _ALLOWED_RATIO if len(data.X) > finalists[0].n_rows else 1.0
         rounds = [

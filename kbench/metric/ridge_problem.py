@@ -26,14 +26,15 @@ _WIDTHS = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
 # Number of rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs, and the
 # time grows with the square of the number. Set by hand.
 _MEDIAN_ROWS = 500
-# Weight of the squared error of a classifier beside its error rate. With n >= 800 held-out rows it
-# only decides between equal rates; with fewer its weight grows as (800 / n)^2. With 60
-# held-out rows an error count is uncertain by about 4 rows, so the lowest of a hundred candidates'
-# rates is mostly chance; squared errors vary less. Set on random labels (`scripts/everyday.py`).
+# Weight of the squared error of a classifier beside its error rate. With n >= 800 held-out rows,
+# squared errors only decide between equal rates; with fewer rows the weight grows as (800 / n)^2.
+# With 60 held-out rows an error count is uncertain by about 4 rows, so the lowest of a hundred
+# candidates' rates is mostly chance; squared errors vary less. Set on random labels
+# (`scripts/everyday.py`).
 _TIE_BREAK, FEW_HELD_OUT = 1e-3, 800
-# Standard errors by which a model must beat a constant on few held-out rows, by whether targets are
-# classes, whose lowest error rate is more often luck; and the fewest rows of this test, because 10
-# rows show nothing significant. Set by hand.
+# Number of standard errors by which a model must beat a constant on few held-out rows. The key says
+# whether targets are classes, whose lowest error rate is more often luck. The second number is the
+# fewest rows of this test, because 10 rows show nothing significant. Set by hand.
 _STANDARD_ERRORS, MIN_HELD_OUT = {False: 1.5, True: 2.0}, 30
 # Ridges that are tried, the smaller one first, if the largest of the compared ones is the best:
 # targets are then mostly noise. Each costs a factorisation. Set by hand.
@@ -126,7 +127,7 @@ class RidgeProblem:
         prepared_rows = matrix.kernel.prepare(
             apply_root(self.held_out_X, root).astype(np.float32), np.dtype(np.float32)
         )
-        # Several ridges share the kernel values; one ridge leaves the memory to its factor.
+        # Several ridges share the kernel values; one ridge leaves their memory to its factor.
         values = matrix.block(np.arange(len(matrix))) if len(ridges) > 1 else None
         best = self._best(matrix, prepared_rows, ridges, values)
         for ridge in LARGER_RIDGES if try_larger and len(ridges) > 1 else ():

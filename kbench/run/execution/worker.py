@@ -85,7 +85,7 @@ def _do_run(task: Task, live: "Live", shared: SharedState) -> bool:
 
 
 class Live:
-    """Messages of a run in progress to its guard.
+    """Sends messages about a run in progress to its guard.
 
     The guard cannot count the CPU seconds of a fit that has ended, or that has a trace, which may
     pause. Messages then have these seconds.

@@ -216,7 +216,7 @@ def make_plan(
                     plan.runs[index] = replace(plan.runs[index], experiment=experiments)
     if plan is None:
         for common in request.hydra_overrides:
-            composer.compose(common)  # a misspelt `method=` is a key that does not exist
+            composer.compose(common)  # raises for a misspelt `method=`, a key that does not exist
         raise ConfigError("nothing to run: name a method, as in `kbench method=svc dataset=digits`")
     if unused_names := unused_names | (grid_names - method_names):
         name = sorted(unused_names)[0]

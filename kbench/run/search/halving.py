@@ -23,7 +23,7 @@ class Search:
     validation: float | None = None
     # Whether all candidates are compared on few training rows, and only the best ones on more.
     halving: bool = False
-    # From rung to rung, rows are multiplied and candidates divided by it; scikit-learn's default.
+    # From rung to rung it multiplies the rows and divides the candidates; scikit-learn's default.
     factor: int = 3
     # Fewest training rows of a rung. Fewer rows rank candidates by chance, more rows take longer.
     min_rows: int = 200
