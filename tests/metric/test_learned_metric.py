@@ -359,7 +359,7 @@ def test_a_kernel_that_few_rows_made_wide_may_become_narrower_at_full_size(monke
     def widened(_, data, best, ridges):
         yield replace(best, width=2.0, error=0.0)
 
-    monkeypatch.setattr("kbench.metric.rounds.Rounds.widths", widened)
+    monkeypatch.setattr("kbench.metric.rounds.Rounds.other_widths", widened)
     scores, _ = scores_and_factorised(monkeypatch, kernel="rbf", structure="diagonal")
     widths = [s["width"] for s in scores if s["n_rows"] == 400]
     assert len(widths) > 2
