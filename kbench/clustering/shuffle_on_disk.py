@@ -152,11 +152,11 @@ def spill(
     bytes_there = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     with _DiskErrors(folder, nbytes):
         folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-    if free < nbytes - bytes_there:
+        free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < nbytes - bytes_there:
         raise KbenchError(
             f"{folder}: {_gigabytes(nbytes - bytes_there)} are needed for rows in the order of "
-            f"their clusters, {_gigabytes(free)} are free; set scratch to another folder"
+            f"their clusters, {_gigabytes(free_bytes)} are free; set scratch to another folder"
         )
     n_runs = start = 0
     for block in rows.blocks():
@@ -186,7 +186,7 @@ class _DiskErrors:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if isinstance(error, OSError):
             raise KbenchError(
                 f"cannot write to {self._folder}: {error.strerror or error}; rows in the order of "

@@ -39,12 +39,12 @@ def parse_words(
     flag.
     """
     allowed = list(keys)
-    bare: list[str] = []
+    bare_words: list[str] = []
     values: dict[str, str] = {}
     for word, next_word in zip_longest(argv, argv[1:], fillvalue=""):
         key, equals, value = word.partition("=")
         if not equals and not word.startswith("-"):
-            bare.append(word)
+            bare_words.append(word)
         elif not equals or key not in allowed:
             raise ConfigError(
                 _unknown_word_message(
@@ -57,7 +57,7 @@ def parse_words(
             raise ConfigError(f"{word} has no value; leave it out, or write {key}=VALUE")
         else:
             values[key] = unquoted(value)
-    return bare, values
+    return bare_words, values
 
 
 def _unknown_word_message(

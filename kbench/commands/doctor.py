@@ -22,9 +22,9 @@ from kbench.errors import ConfigError
 # Optional extra of the package -> a module that it installs.
 EXTRAS = {extra: extra for extra in ("mlflow", "optuna", "ray", "torch", "xrfm")}
 EXTRAS |= {"dask": "distributed", "intelex": "sklearnex", "models": "skops", "slurm": "submitit"}
-# Limits of the trials: wall or CPU seconds, MiB, and seconds in which a worker has to start, which
+# Limits that are tried: wall or CPU seconds, MiB, and seconds in which a worker has to start, which
 # are also the seconds of `_sleep`. Low limits keep the command short. Set by hand.
-_SECONDS, _MEMORY_MB, _SETUP_S = 0.2, 64.0, 60.0
+_LIMIT_S, _LIMIT_MB, _SETUP_S = 0.2, 64.0, 60.0
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,18 +43,18 @@ def main(argv: Sequence[str]) -> int:
     print(f"environment {environment_id(environment)}")
     _print_nested(environment)
     print("BLAS and OpenMP")
-    for pool in _pools():
+    for pool in _thread_pools():
         print(f"  {pool}")
     print("extras")
     for extra, package in sorted(EXTRAS.items()):
         state = "installed" if find_spec(package) else f"absent: pip install 'kbench[{extra}]'"
         print(f"  {extra:12} {state}")
-    healthy = _print_folders(values)
+    is_healthy = _print_folders(values)
     print("limits")
-    for name, is_effective, detail in _trials():
-        healthy &= is_effective
+    for name, is_effective, detail in _tried_limits():
+        is_healthy &= is_effective
         print(f"  {name:12} {'works' if is_effective else 'DOES NOT WORK'} ({detail})")
-    return 0 if healthy else 1
+    return 0 if is_healthy else 1
 
 
 def _compile(argv: Sequence[str]) -> int:
@@ -74,7 +74,7 @@ def _print_nested(values: dict[str, Any], indent: str = "  ") -> None:
             print(f"{indent}{name:16} {value}")
 
 
-def _pools() -> list[str]:
+def _thread_pools() -> list[str]:
     import numpy  # noqa: F401  loads the BLAS that is listed
     from threadpoolctl import threadpool_info
 
@@ -96,16 +96,16 @@ def _print_folders(values: dict[str, str]) -> bool:
     for folder in folders.read_only:
         state = "" if folder.is_dir() else " (is not there)"
         print(f"  KBENCH_DATA  {folder}{state}")
-    healthy = True
+    is_healthy = True
     for name, path in (
         ("datasets", folders.own),
         ("results", Path(values.get("results_dir", "results"))),
     ):
         existing = next(p for p in [path.absolute(), *path.absolute().parents] if p.exists())
-        writable = os.access(existing, os.W_OK | os.X_OK)
-        healthy &= writable
-        print(f"  {name:12} {path} {'writable' if writable else f'NOT WRITABLE: {existing}'}")
-    return healthy
+        is_writable = os.access(existing, os.W_OK | os.X_OK)
+        is_healthy &= is_writable
+        print(f"  {name:12} {path} {'writable' if is_writable else f'NOT WRITABLE: {existing}'}")
+    return is_healthy
 
 
 def _take_memory(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
@@ -130,24 +130,24 @@ def _succeed(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> No
     send({"event": "result", "status": "ok"})
 
 
-def _trials() -> list[tuple[str, bool, str]]:
-    """The name of each trial, whether its worker ended as expected, and status and seconds."""
+def _tried_limits() -> list[tuple[str, bool, str]]:
+    """The name of each check, whether its worker ended as expected, and status and seconds."""
     from kbench.run.execution.sandbox import Sandbox
     from kbench.settings import Limits
 
     limits = Limits(wall_s=None, setup_s=_SETUP_S)
     sandbox = Sandbox(["kbench.commands.doctor"])
-    trials: tuple[tuple[str, Any, dict[str, Any], set[str]], ...] = (
+    checks: tuple[tuple[str, Any, dict[str, Any], set[str]], ...] = (
         ("worker", _succeed, {}, {"ok"}),
-        ("wall_s", _sleep, {"wall_s": _SECONDS}, {"timeout"}),
-        ("cpu_s", _use_cpu, {"cpu_s": _SECONDS}, {"timeout"}),
-        ("memory_mb", _take_memory, {"memory_mb": _MEMORY_MB}, {"memory"}),
+        ("wall_s", _sleep, {"wall_s": _LIMIT_S}, {"timeout"}),
+        ("cpu_s", _use_cpu, {"cpu_s": _LIMIT_S}, {"timeout"}),
+        ("memory_mb", _take_memory, {"memory_mb": _LIMIT_MB}, {"memory"}),
     )
     results = []
-    for name, function, limit, expected in trials:
-        begin = time.perf_counter()
+    for name, function, limit, expected in checks:
+        began = time.perf_counter()
         outcome = sandbox.start(function, {}, replace(limits, **limit)).outcome()
-        seconds = time.perf_counter() - begin
+        seconds = time.perf_counter() - began
         is_effective = outcome.status in expected
         results.append((name, is_effective, f"{outcome.status} after {seconds:.2f} s"))
     if sys.platform == "darwin":

@@ -40,23 +40,23 @@ def main(argv: Sequence[str]) -> int:
     for word in bare_words:
         one_of("the kind of names", word, KINDS)
     datasets_dir = values.get("datasets_dir", "datasets")
-    rows_of_kind = {
-        k: _rows(k, datasets_dir) for k in bare_words or ("methods", "datasets", "experiments")
+    listed = {
+        k: _entries(k, datasets_dir) for k in bare_words or ("methods", "datasets", "experiments")
     }
     if "--json" in argv:
         print(
             json.dumps(
-                {k: [_record(k, row) for row in rows] for k, rows in rows_of_kind.items()}, indent=1
+                {k: [_record(k, e) for e in entries] for k, entries in listed.items()}, indent=1
             )
         )
         return 0
     width = terminal_width(100)
-    for kind, rows in rows_of_kind.items():
-        print(f"{kind} ({len(rows)})")
-        widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-        for row in rows:
-            line = "  ".join(cell.ljust(widths[i]) for i, cell in enumerate(row[:3]))
-            print("\n".join(_wrapped(f"  {line}", row[3], width)))
+    for kind, entries in listed.items():
+        print(f"{kind} ({len(entries)})")
+        widths = [max((len(entry[i]) for entry in entries), default=0) for i in range(3)]
+        for entry in entries:
+            line = "  ".join(cell.ljust(widths[i]) for i, cell in enumerate(entry[:3]))
+            print("\n".join(_wrapped(f"  {line}", entry[3], width)))
         if kind == "methods":
             print(textwrap.fill(_ROLES, width))
         print()
@@ -73,32 +73,34 @@ def _wrapped(columns: str, about: str, width: int) -> list[str]:
     return [columns.rstrip(), *(f"      {line}" for line in lines)]
 
 
-def _record(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
-    """A row as a record, with the path of the YAML file."""
-    name, tasks, state, about = row
-    entry: dict[str, Any] = {"name": name}
+def _record(kind: str, entry: tuple[str, str, str, str]) -> dict[str, Any]:
+    """An entry as a record, with the path of the YAML file."""
+    name, tasks, state, about = entry
+    record: dict[str, Any] = {"name": name}
     if kind == "methods":
-        entry |= {"tasks": tasks.split(", "), "role": state}
+        record |= {"tasks": tasks.split(", "), "role": state}
     elif kind == "datasets":
-        entry |= {"task": tasks, "state": state}
-    return entry | {"about": about, "config": str(options(KINDS[kind])[name])}
+        record |= {"task": tasks, "state": state}
+    return record | {"about": about, "config": str(options(KINDS[kind])[name])}
 
 
-def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
+def _entries(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
     """(name, tasks, state or role, description), sorted by name; experiments cause_* are last."""
-    rows = []
+    entries = []
     for name, path in options(KINDS[kind]).items():
         with describing(path):
             if kind == "methods":
-                rows.append((name, *_method(read_yaml(path))))
+                entries.append((name, *_method(read_yaml(path))))
             elif kind == "datasets":
-                rows.append((name, *_dataset(read_yaml(path), datasets_dir)))
+                entries.append((name, *_dataset(read_yaml(path), datasets_dir)))
             elif kind == "experiments":
                 recipe = read_yaml(path).get("plan") or {}
-                rows.append((name, "", "", str(recipe.get("about", ""))))
+                entries.append((name, "", "", str(recipe.get("about", ""))))
             else:
-                rows.append((name, "", "", _first_comment(path)))
-    return sorted(rows, key=lambda row: kind == "experiments" and row[0].startswith("cause_"))
+                entries.append((name, "", "", _first_comment(path)))
+    return sorted(
+        entries, key=lambda entry: kind == "experiments" and entry[0].startswith("cause_")
+    )
 
 
 def _method(config: dict[str, Any]) -> tuple[str, str, str]:

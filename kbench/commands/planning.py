@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kbench.commands.arguments import one_of, parse_overrides, parse_words
-from kbench.commands.running import further
+from kbench.commands.running import more_runs_text
 from kbench.config import composer
 from kbench.errors import ConfigError, counted
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         elif (folder := status(dataset_config, folders).prepared) is not None:
             plan.prepared[name] = folder
     if lines := refused_runs(sandbox, plan, todo) or rehearsed(sandbox, plan, todo):
-        raise ConfigError(f"{lines[0]}{further(lines)}")
+        raise ConfigError(f"{lines[0]}{more_runs_text(lines)}")
     if show == "runs":
         for run in todo:
             print(run.command)
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         n_todo = Counter((run.dataset, run.method) for run in todo)
         n_done = Counter((run.dataset, run.method) for run, _ in done)
         pairs = sorted({*n_todo, *n_done})
-        width = max((len(f"{m} on {d}") for d, m in pairs), default=0)
+        width = max((len(f"{method} on {dataset}") for dataset, method in pairs), default=0)
         for dataset, method in pairs:
             counts = f"{n_todo[dataset, method]:6} to run {n_done[dataset, method]:6} done"
             print(f"{f'{method} on {dataset}':{width}} {counts}")

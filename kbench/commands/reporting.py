@@ -101,24 +101,29 @@ def main(argv: Sequence[str]) -> int:
     first_word = next((word for word in argv if "=" not in word), "")
     words, values = parse_words(argv, KEYS, _KEYS_OF_REPORT.get(first_word, _PLUGIN_KEYS))
     plugin = installed_plugins().get(words[0]) if words else None
-    if wrong := [*words[1:], *(word for word in words[:1] if not plugin and word not in WORDS)]:
-        hint = _hint_for(wrong[-1], words[0])
-        raise ConfigError(f"kbench report takes no {wrong[-1]!r}{hint}")
+    if unknown_words := [
+        *words[1:],
+        *(word for word in words[:1] if not plugin and word not in WORDS),
+    ]:
+        hint = _hint_for(unknown_words[-1], words[0])
+        raise ConfigError(f"kbench report takes no {unknown_words[-1]!r}{hint}")
     word = words[0] if words else "format=mlflow" if values.get("format") == "mlflow" else ""
     command = " ".join(["report", word]).rstrip()
     for key in values:
         if key not in _KEYS_OF_REPORT.get(word, _PLUGIN_KEYS):
-            remark = f"; kbench report {_REPORT_OF_KEY[key]} does" if key in _REPORT_OF_KEY else ""
+            hint = f"; kbench report {_REPORT_OF_KEY[key]} does" if key in _REPORT_OF_KEY else ""
             if word == "plot" and key in _INSTEAD_IN_PLOT:
-                remark = f": {_INSTEAD_IN_PLOT[key].format(values[key])}"
-            raise ConfigError(f"kbench {command} takes no {key}=...{remark}")
+                hint = f": {_INSTEAD_IN_PLOT[key].format(values[key])}"
+            raise ConfigError(f"kbench {command} takes no {key}=...{hint}")
     folder = results_folder(values)
     if values.get("out") == "-":
         raise ConfigError("out=-: leave it out, the report goes to standard output then")
     for key in ("method", "dataset", "columns", "table"):
         if (value := values.get(key, "")).startswith("["):
-            plain = value.strip("[]").replace(" ", "")
-            raise ConfigError(f"{key}={value}: write a list without brackets, as in {key}={plain}")
+            without_brackets = value.strip("[]").replace(" ", "")
+            raise ConfigError(
+                f"{key}={value}: write a list without brackets, as in {key}={without_brackets}"
+            )
     if plugin is not None:
         return _plugin_report(word, plugin, folder, values)
     return _REPORTS[word](folder, values)
@@ -156,7 +161,7 @@ def _result_tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         **_row_filters(values),
         **output,
     )
-    return _deliver(text, output)
+    return _print_report(text, output)
 
 
 def _compare(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
@@ -170,7 +175,7 @@ def _compare(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         **_row_filters(values),
         **output,
     )
-    return _deliver(text, output)
+    return _print_report(text, output)
 
 
 def _plugin_report(
@@ -181,7 +186,7 @@ def _plugin_report(
     text = plugin.make(
         folder, tables=parse_names(values.get("table")), reference=reference, **output
     )
-    return _deliver(text, output)
+    return _print_report(text, output)
 
 
 def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
@@ -201,7 +206,7 @@ def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         reference=_parse_flag(values, "reference", "true"),
         **output,
     )
-    return _deliver(text, output)
+    return _print_report(text, output)
 
 
 def _plot(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
@@ -276,7 +281,7 @@ def _format_of(out: str | None) -> str:
     return format
 
 
-def _deliver(text: str, output: Mapping[str, Any]) -> int:
+def _print_report(text: str, output: Mapping[str, Any]) -> int:
     """Print the report, or the name of the file to which it has been written."""
     if output["out"] is None:
         sys.stdout.write(text)

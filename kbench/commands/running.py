@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
             remaining, _ = todo_and_done(plan, finished)
             lines = refused_runs(sandbox, plan, remaining)
             if lines and len(lines) == len(remaining):  # otherwise the accepted runs are done
-                raise ConfigError(f"{lines[0]}{further(lines)}")
+                raise ConfigError(f"{lines[0]}{more_runs_text(lines)}")
     if not plan.runs:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))
@@ -70,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
     return summary.exit_code
 
 
-def further(lines: Sequence[str]) -> str:
+def more_runs_text(lines: Sequence[str]) -> str:
     """A text with the number of lines after the first, which are not shown."""
     return f" (and {counted(len(lines) - 1, 'more run')})" if len(lines) > 1 else ""
 

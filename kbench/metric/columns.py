@@ -59,13 +59,13 @@ class ColumnMap:
             unit = np.where(unit > 0.0, unit, 1.0)
             return ColumnMap(centre[None], unit[None], codes)
         if name == "quantile":
-            levels = (np.arange(min(_KNOTS, len(X))) + 0.5) / min(_KNOTS, len(X))
-            knots = np.quantile(X, levels, axis=0)
+            probabilities = (np.arange(min(_KNOTS, len(X))) + 0.5) / min(_KNOTS, len(X))
+            knots = np.quantile(X, probabilities, axis=0)
             values = np.empty_like(knots)
             for knot, value in zip(knots.T, values.T, strict=True):
                 first = np.searchsorted(knot, knot, side="left")
                 last = np.searchsorted(knot, knot, side="right") - 1
-                value[:] = ndtri(0.5 * (levels[first] + levels[last]))
+                value[:] = ndtri(0.5 * (probabilities[first] + probabilities[last]))
             return ColumnMap(knots, values, codes)
         empty = np.empty((0, X.shape[1]))
         return ColumnMap(empty, empty, codes)

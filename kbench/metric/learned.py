@@ -257,13 +257,13 @@ class LearnedMetric(MapsRows):
         ) -> RidgeProblem:
             """The ridge problem of the first rows, after a map of the columns and scaling."""
             scaler = Standardised(_columns(sample, name, indicators), sample)
-            rows, held = training[:n_rows], held_out[:n_held_out]
+            rows, validation = training[:n_rows], held_out[:n_held_out]
             return RidgeProblem(
                 scaler,
                 scaler(X[rows]),
                 targets.Y[rows],
-                scaler(X[held]),
-                targets.Y[held],
+                scaler(X[validation]),
+                targets.Y[validation],
                 targets,
                 laplacian_features,
             )

@@ -78,11 +78,11 @@ class Standardised:
 
     def warped(self, warp: ColumnMap, X: np.ndarray) -> "Standardised":
         """This scaler followed by `warp`, a map of standardised rows; X : (n, p) for training."""
-        Z, other = warp(X), copy.copy(self)
-        other.column_map = replace(self.column_map, warp=(self.mean, self.deviation, warp))
-        other.mean, deviation = Z.mean(axis=0), Z.std(axis=0)
-        other.deviation = np.where(deviation > 0.0, deviation, np.inf)
-        return other
+        Z, scaler = warp(X), copy.copy(self)
+        scaler.column_map = replace(self.column_map, warp=(self.mean, self.deviation, warp))
+        scaler.mean, deviation = Z.mean(axis=0), Z.std(axis=0)
+        scaler.deviation = np.where(deviation > 0.0, deviation, np.inf)
+        return scaler
 
     def __call__(self, X: Any) -> np.ndarray:
         X = self.column_map(X)
@@ -134,7 +134,7 @@ class RidgeProblem:
             if best[1] < max(ridges) or ridge <= best[1]:
                 continue
             model = self._best(matrix, prepared_rows, (ridge,), values)
-            best = min(best, model, key=lambda tried: tried[0])
+            best = min(best, model, key=lambda candidate: candidate[0])
             if best[1] < ridge:
                 break
         return *best, None if values is None or rows is None else values[rows]
@@ -181,13 +181,13 @@ class RidgeProblem:
         expansions = expand(
             matrix.kernel, prepared_rows, matrix.points(slice(None)), np.hstack(coefs), np.float32
         )
-        tried = [
-            (self.targets.error(held, self.held_out_Y), ridge, coef)
-            for held, ridge, coef in zip(
+        candidates = [
+            (self.targets.error(predictions, self.held_out_Y), ridge, coef)
+            for predictions, ridge, coef in zip(
                 np.hsplit(expansions, len(ridges)), ridges, coefs, strict=True
             )
         ]
-        return min(tried, key=lambda attempt: attempt[0])
+        return min(candidates, key=lambda candidate: candidate[0])
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,9 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
     begin = time.perf_counter()
     params = dict(task.run.params) | ({"warm_start": True} if task.path else {})
     if shared.estimator is not None:
-        estimator = shared.estimator.set_params(**registry.nested(task.run.estimator, params))
+        estimator = shared.estimator.set_params(
+            **registry.nested_params(task.run.estimator, params)
+        )
     else:
         estimator = registry.build(task.run.estimator, params, task.run.seed)
         live.compiled.listen()

@@ -238,7 +238,7 @@ def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
     return estimator if calibration is None else _calibrate(estimator, calibration)
 
 
-def nested(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def nested_params(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters under the names that `set_params` takes: `part__name` in a part."""
     of_estimator, of_parts = load(target).assign(params)
     inner = {f"{part}__{k}": v for part, values in of_parts.items() for k, v in values.items()}

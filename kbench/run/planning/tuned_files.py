@@ -32,14 +32,14 @@ class TunedFile:
     params: Mapping[str, Any]  # parameters of the method
     search: Mapping[str, Any]  # describes the search; empty if the file was written by hand
 
-    def check(self, method: str, known: Iterable[str]) -> None:
-        """Raise ConfigError for the first parameter that is not in `known`, the method's keys."""
-        known = [name for name in known if name not in registry.RESERVED]
+    def check(self, method: str, method_keys: Iterable[str]) -> None:
+        """Raise ConfigError for the first parameter that is not in `method_keys`."""
+        params = [name for name in method_keys if name not in registry.RESERVED]
         for name in self.params:
-            if name not in known:
+            if name not in params:
                 raise ConfigError(
                     f"{self.path}: method {method} has no parameter {name!r}"
-                    f"{nearest(name, known)}; tune it again, or write {NO_TUNED_FILE}"
+                    f"{nearest(name, params)}; tune it again, or write {NO_TUNED_FILE}"
                 )
 
     def notes(

@@ -107,11 +107,11 @@ class ResultsFolder:
         table = rows.to_table(row)
         run = row["key"], row["environment"], int(row["threads"])
         name = file_name(*run, row.get("attempt") or 1)
-        earlier = None
+        previous_start = None
         with contextlib.suppress(ConfigError):  # the write below raises an error about the folder
-            earlier = (self.latest(*run) or {}).get("started_at")
-        if earlier is not None and earlier >= (row.get("started_at") or _OLDEST):
-            started_at = earlier + timedelta(microseconds=1)
+            previous_start = (self.latest(*run) or {}).get("started_at")
+        if previous_start is not None and previous_start >= (row.get("started_at") or _OLDEST):
+            started_at = previous_start + timedelta(microseconds=1)
             table = rows.to_table({**row, "started_at": started_at})
         self._write_columns()
         curve_file = self.path / "_curves" / name
@@ -335,9 +335,9 @@ class ResultsFolder:
         import pyarrow as pa
 
         if any(folder.glob(f"{CLAIMED}*")):
-            from kbench.run.results.merge import finish
+            from kbench.run.results.merge import finish_killed_merge
 
-            finish(folder)
+            finish_killed_merge(folder)
         content = read_parquet_files(folder, columns)
         self.warnings = content.skipped
         target = schema() if columns is None else pa.schema([schema().field(c) for c in columns])

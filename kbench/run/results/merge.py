@@ -82,7 +82,7 @@ def merge(folder: Path) -> MergeReport:
     return MergeReport(path, len(newest), len(sources), replaced, skipped)
 
 
-def finish(folder: Path) -> None:
+def finish_killed_merge(folder: Path) -> None:
     """Finish a merge that was killed.
 
     Every reader calls this, because programs such as pandas do not read files that a merge renamed.

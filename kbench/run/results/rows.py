@@ -131,12 +131,12 @@ def schema() -> "pa.Schema":
     """The Arrow schema of a results file of this version."""
     import pyarrow as pa
 
-    special = {
+    arrow_types = {
         "map<string, double>": pa.map_(pa.string(), pa.float64()),
         "timestamp[us, tz=UTC]": pa.timestamp("us", tz="UTC"),
     }
     return pa.schema(
-        [(name, special.get(type_name, type_name)) for name, type_name in _COLUMNS.items()]
+        [(name, arrow_types.get(type_name, type_name)) for name, type_name in _COLUMNS.items()]
     )
 
 
@@ -294,10 +294,10 @@ def newest(table: "pa.Table") -> "pa.Table":
 
     table = table.combine_chunks()
     oldest = pa.scalar(0, table.schema.field("started_at").type)
-    by_age = table.select(list(IDENTITY))
-    by_age = by_age.append_column("age", pc.fill_null(table["started_at"], oldest))
-    by_age = by_age.append_column("position", pa.array(range(len(table)), pa.int64()))
-    order = pc.sort_indices(by_age, sort_keys=[("age", "ascending"), ("position", "ascending")])
-    sorted_rows = by_age.take(order).group_by(list(IDENTITY), use_threads=False)
+    identities = table.select(list(IDENTITY))
+    identities = identities.append_column("age", pc.fill_null(table["started_at"], oldest))
+    identities = identities.append_column("position", pa.array(range(len(table)), pa.int64()))
+    order = pc.sort_indices(identities, sort_keys=[("age", "ascending"), ("position", "ascending")])
+    sorted_rows = identities.take(order).group_by(list(IDENTITY), use_threads=False)
     positions = sorted_rows.aggregate([("position", "last")])["position_last"]
     return table.take(positions.take(pc.sort_indices(positions)))

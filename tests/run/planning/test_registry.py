@@ -88,7 +88,7 @@ def test_flat_parameters_go_to_the_estimator_first_and_then_to_the_part_that_has
     assert isinstance(model.estimator, SVC)
     assert (model.estimator.C, model.estimator.gamma) == (2.0, 0.5)
     assert model.estimator.random_state is None
-    same = registry.build(COMPOSED, {}, 7).set_params(**registry.nested(COMPOSED, params))
+    same = registry.build(COMPOSED, {}, 7).set_params(**registry.nested_params(COMPOSED, params))
     assert same.get_params().items() >= {"estimator__C": 2.0, "n_estimators": 3}.items()
 
 
