@@ -26,7 +26,8 @@ Its files are configs/tuned/M-D-NAME.yaml, which all experiments with the same n
   tune.rows=N           budget: at most N training rows in a trial
   tune.runs=N           budget: at most N trials; settings are then tried in random order
   tune.seconds=S        budget: no trial starts later than S seconds after its search
-  tune.metric=NAME      instead of accuracy, or of RMSE for regression; also any of `metrics=[...]`
+  tune.metric=NAME      instead of accuracy, of RMSE (regression) or of ROC AUC (outliers); also any
+                        name that `metrics=[...]` takes
 
 All other keys are a run's: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
 """

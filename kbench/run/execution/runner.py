@@ -58,7 +58,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class Summary:
-    """The result of a plan."""
+    """Counts of the rows of a plan by status, and the runs that failed or were not begun."""
 
     written: Counter[str] = field(default_factory=Counter)  # status -> rows of this command
     before: Counter[str] = field(default_factory=Counter)  # status -> rows that existed before
