@@ -36,13 +36,11 @@ _MIN_WIDTH = 30
 
 def main(argv: Sequence[str]) -> int:
     """Print one line per name; exit code 0."""
-    bare_words, values = parse_words([word for word in argv if word != "--json"], KEYS)
-    for word in bare_words:
+    words, values = parse_words([word for word in argv if word != "--json"], KEYS)
+    for word in words:
         one_of("the kind of names", word, KINDS)
     datasets_dir = values.get("datasets_dir", "datasets")
-    listed = {
-        k: _entries(k, datasets_dir) for k in bare_words or ("methods", "datasets", "experiments")
-    }
+    listed = {k: _entries(k, datasets_dir) for k in words or ("methods", "datasets", "experiments")}
     if "--json" in argv:
         print(
             json.dumps(

@@ -101,12 +101,9 @@ def main(argv: Sequence[str]) -> int:
     first_word = next((word for word in argv if "=" not in word), "")
     words, values = parse_words(argv, KEYS, _KEYS_OF_REPORT.get(first_word, _PLUGIN_KEYS))
     plugin = installed_plugins().get(words[0]) if words else None
-    if unknown_words := [
-        *words[1:],
-        *(word for word in words[:1] if not plugin and word not in WORDS),
-    ]:
-        hint = _hint_for(unknown_words[-1], words[0])
-        raise ConfigError(f"kbench report takes no {unknown_words[-1]!r}{hint}")
+    if unknown := [*words[1:], *(word for word in words[:1] if not plugin and word not in WORDS)]:
+        hint = _hint_for(unknown[-1], words[0])
+        raise ConfigError(f"kbench report takes no {unknown[-1]!r}{hint}")
     word = words[0] if words else "format=mlflow" if values.get("format") == "mlflow" else ""
     command = " ".join(["report", word]).rstrip()
     for key in values:
@@ -120,10 +117,8 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError("out=-: leave it out, the report goes to standard output then")
     for key in ("method", "dataset", "columns", "table"):
         if (value := values.get(key, "")).startswith("["):
-            without_brackets = value.strip("[]").replace(" ", "")
-            raise ConfigError(
-                f"{key}={value}: write a list without brackets, as in {key}={without_brackets}"
-            )
+            names = value.strip("[]").replace(" ", "")
+            raise ConfigError(f"{key}={value}: write a list without brackets, as in {key}={names}")
     if plugin is not None:
         return _plugin_report(word, plugin, folder, values)
     return _REPORTS[word](folder, values)

@@ -71,10 +71,8 @@ def main(argv: Sequence[str]) -> int:
     with composer() as hydra:
         requested = searches(hydra, overrides)
         typed_keys = {word.partition("=")[0].removeprefix("tune.") for word in tune_words}
-        if typed_keys & {
-            "cv",
-            "validation",
-        }:  # either replaces the other in the experiment's budget
+        # Either of these two keys replaces the other in the experiment's budget.
+        if typed_keys & {"cv", "validation"}:
             typed_keys |= {"cv", "validation"}
         budget = {key: value for key, value in requested.budget.items() if key not in typed_keys}
         search = _parse_search(
@@ -101,11 +99,11 @@ def _report(result: "SearchResult", search: Search, command: str) -> int:
     for reason in result.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
     if result.stopped_by is not None:
-        print(f"stopped: {_counts_text(result)}; the same command continues from there")
+        print(f"stopped: {_counts(result)}; the same command continues from there")
         return result.exit_code
     if not result.ranked:
         budget = f"the budget of {search.budget} is reached and " if result.budget_spent else ""
-        print(f"nothing is written: {budget}no setting finished every fold; {_counts_text(result)}")
+        print(f"nothing is written: {budget}no setting finished every fold; {_counts(result)}")
         for run, status, message in result.failed[:_MAX_PRINTED]:
             print(f"{run.label}: {status}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
         return 1
@@ -115,11 +113,11 @@ def _report(result: "SearchResult", search: Search, command: str) -> int:
     path = write_tuned(*pair, result.params, result.summary(search), command, result.tuned_set)
     if result.budget_spent:
         print(f"the budget of {search.budget} is reached: this is the best so far")
-    print(f"{_counts_text(result)}; wrote {path}, {usage_text(*pair, result.tuned_set)}")
+    print(f"{_counts(result)}; wrote {path}, {usage_text(*pair, result.tuned_set)}")
     return result.exit_code
 
 
-def _counts_text(result: "SearchResult") -> str:
+def _counts(result: "SearchResult") -> str:
     """The number of trials of each status, such as 'trials: 124 ok, 1 timeout'."""
     counts = ", ".join(f"{n} {status}" for status, n in sorted(result.counts.items()))
     return f"trials: {counts or 'none'}"

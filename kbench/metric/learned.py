@@ -402,11 +402,9 @@ class LearnedMetric(MapsRows):
             data = make_problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
             # Many features take one kernel, Matern 1/2: the Laplacian kernel prefers the same map.
             has_many_features = data.X.shape[1] > MAX_LAPLACIAN_FEATURES and len(kernels) > 1
-            diagonal = dict.fromkeys(kernels[:1] if has_many_features else kernels, ("diagonal",))
+            quick = dict.fromkeys(kernels[:1] if has_many_features else kernels, ("diagonal",))
             label = name + ("+indicators" if indicators else "")
-            return compare(data, label, diagonal, ridges=ridges[1::2] or ridges, n_rounds=1)[
-                0
-            ].error
+            return compare(data, label, quick, ridges=ridges[1::2] or ridges, n_rounds=1)[0].error
 
         names = ("standard", "clipped", "quantile") if has_curved_maps(X) else ("standard",)
         codes = code_columns(X)

@@ -63,8 +63,7 @@ class Plan:
     # Reason -> methods, or keys of the grid, that are left out.
     left_out: dict[str, list[str]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
-    # Experiments whose runs are trials of `kbench tune`.
-    tune_experiments: list[str] = field(default_factory=list)
+    tune_experiments: list[str] = field(default_factory=list)  # for `kbench tune` alone
     # Canonical config of a data set -> folder of its prepared arrays, and -> checksum.
     prepared: dict[str, Path] = field(default_factory=dict)
     fingerprints: dict[str, str | None] = field(default_factory=dict)
