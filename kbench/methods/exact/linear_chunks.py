@@ -66,7 +66,7 @@ class LinearInChunks(SolvesBinaryProblems):
             survey = Survey(rows, targets, _LOO_ROWS if self.C == "loo" else 1, 0, variance=False)
         # 4/3 is the inverse of `_ROWS_FRACTION` (kbench/run/execution/chunked.py): in a run, the
         # vectors may take `limits.memory_mb`. Set by hand.
-        size_mb = 8.0 * _VECTORS * survey.n / 2**20
+        size_mb = 8.0 * _N_VECTORS * survey.n / 2**20
         if size_mb > rows.memory_mb * 4.0 / 3.0:
             raise KbenchError(
                 f"the solver's vectors for {survey.n} rows take {size_mb:,.0f} MiB, "
