@@ -22,7 +22,7 @@ from numba import njit
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.kernels.kernel import check_points, check_width
+from kbench.kernels.kernel import check_points, check_n_features
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import require_width
 from kbench.stored import check_arrays, require
@@ -116,7 +116,7 @@ class KernelCentres:
 
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
-        n_features = check_width(self, self._kernel)
+        n_features = check_n_features(self, self._kernel)
         starts = self._starts
         if starts is None:
             lengths = check_arrays(self, _weights="f4|f8 k m", _square="f8 k")

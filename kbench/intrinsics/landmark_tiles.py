@@ -51,7 +51,7 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
 
         def generate(context, builder, signature, arguments):
             rows, features, table, count, at, slot = arguments
-            addresses, chosen = pointer(builder, rows, INT64), pointer(builder, features, INT32)
+            addresses, indices = pointer(builder, rows, INT64), pointer(builder, features, INT32)
             landmarks, target = pointer(builder, table), pointer(builder, at)
             row_pointers = (builder.gep(addresses, [INT64(r)]) for r in range(n_rows))
             points = [pointer(builder, builder.load(row)) for row in row_pointers]
@@ -59,7 +59,7 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
             starts = [builder.mul(block, INT64(b)) for b in range(n_blocks)]
             sums = [accumulators(builder, n_blocks) for _ in range(n_rows)]
             with cgutils.for_range(builder, count, intp=INT64) as loop:
-                index = builder.sext(builder.load(builder.gep(chosen, [loop.index])), INT64)
+                index = builder.sext(builder.load(builder.gep(indices, [loop.index])), INT64)
                 offset = builder.mul(builder.add(loop.index, INT64(1)), INT64(LANES))
                 entries = [load(builder, landmarks, builder.add(s, offset)) for s in starts]
                 for point, totals in zip(points, sums, strict=True):
@@ -183,13 +183,13 @@ def _bound_block(upper: bool) -> Any:
                 old = builder.load(best)
                 if upper:
                     bound = builder.fadd(to_row, to_pseudo)
-                    closer = builder.fcmp_ordered("<", bound, old)
+                    is_tighter = builder.fcmp_ordered("<", bound, old)
                 else:
                     bound = builder.fsub(to_row, to_pseudo)
-                    negative = builder.fcmp_ordered("<", bound, constant(0.0))
-                    bound = builder.select(negative, builder.fsub(to_pseudo, to_row), bound)
-                    closer = builder.fcmp_ordered(">", bound, old)
-                builder.store(builder.select(closer, bound, old), best)
+                    is_negative = builder.fcmp_ordered("<", bound, constant(0.0))
+                    bound = builder.select(is_negative, builder.fsub(to_pseudo, to_row), bound)
+                    is_tighter = builder.fcmp_ordered(">", bound, old)
+                builder.store(builder.select(is_tighter, bound, old), best)
             bound = builder.load(best)
             exponent = builder.fmul(bound, builder.fsub(constant(0.0), bound))
             store(builder, exp2(builder, exponent), pointer(builder, arguments[3]), INT64(0))
@@ -209,7 +209,7 @@ def _compile_transposed(typing_context, rows, n_features, at):
         row_pointers = (builder.gep(addresses, [INT64(r)]) for r in range(LANES))
         points = [pointer(builder, builder.load(row)) for row in row_pointers]
 
-        def square(first):
+        def write_square(first):
             columns = _transpose(builder, [load(builder, point, first) for point in points])
             for k, column in enumerate(columns):
                 feature = builder.add(first, INT64(k))
@@ -217,9 +217,9 @@ def _compile_transposed(typing_context, rows, n_features, at):
 
         n_before = builder.udiv(builder.sub(count, INT64(1)), INT64(LANES))
         with cgutils.for_range(builder, n_before, intp=INT64) as loop:
-            square(builder.mul(loop.index, INT64(LANES)))
+            write_square(builder.mul(loop.index, INT64(LANES)))
         # The last square of sixteen features may overlap the one before.
-        square(builder.sub(count, INT64(LANES)))
+        write_square(builder.sub(count, INT64(LANES)))
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 3), generate

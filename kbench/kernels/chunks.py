@@ -13,11 +13,11 @@ from kbench.kernels.threads import run_tasks
 # Chunks of CSR rows have any width: `layout` has refused rows that would take too much memory as
 # dense ones. Sums are added by chunk, so that other limits round origins, and with them kernel
 # values, differently. Set by hand.
-_ROWS = 4096
-_VALUES = 1 << 15
+_MAX_ROWS = 4096
+_MAX_VALUES = 1 << 15
 # Dense copies of CSR rows with more columns than this have only the columns in use: that saves
 # memory and costs a search for these columns. Set by hand.
-_WIDE = 1 << 14
+_MAX_COLUMNS_IN_FULL = 1 << 14
 
 
 def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
@@ -27,13 +27,13 @@ def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarra
 
 
 def dense_on_used_columns(X: Any) -> np.ndarray:
-    """Return rows X : (m, d) as a dense array; wide CSR rows lose the columns of zeros.
+    """Return rows X : (m, d) as a dense array, without the columns of zeros of wide CSR rows.
 
     Distances and inner products between the rows do not change. Memory is m numbers for each
     column that is kept: for wide rows, at most m for each stored entry of X.
     """
     if sp.issparse(X):
-        if X.shape[1] > _WIDE:
+        if X.shape[1] > _MAX_COLUMNS_IN_FULL:
             X = X[:, np.unique(X.indices)]
         X = X.toarray()
     return np.asarray(X)
@@ -63,9 +63,9 @@ def _each(
 
 
 def _slices(X: Any) -> Iterator[slice]:
-    step = _ROWS
+    step = _MAX_ROWS
     if not sp.issparse(X):
-        step = min(step, _VALUES // (X.shape[1] + 1) + 1)
+        step = min(step, _MAX_VALUES // (X.shape[1] + 1) + 1)
     for start in range(0, X.shape[0], step):
         yield slice(start, start + step)
 

@@ -199,23 +199,23 @@ class DistanceKernel(Kernel):
         width = p if words is not None else p + q
         features = np.zeros((_padded(width + self._n_distance_features(layout)), n), dtype)
 
-        def write(first: int, columns: np.ndarray, origin: np.ndarray) -> None:
+        def write_columns(first: int, columns: np.ndarray, origin: np.ndarray) -> None:
             target = features[first : first + len(columns)]
             is_sparse = sp.issparse(X)
             # Chunks of sparse rows have these columns alone, chunks of dense rows have all.
             positions = np.arange(len(columns)) if is_sparse else columns
 
-            def scale(rows: slice, values: np.ndarray) -> None:
+            def write_rows(rows: slice, values: np.ndarray) -> None:
                 _write_scaled(values, positions, origin, self._scale, target, rows.start)
 
             if len(columns) and is_sparse:
-                each_chunk(X, columns, scale)
+                each_chunk(X, columns, write_rows)
             elif len(columns):
-                each_slice(X, scale)
+                each_slice(X, write_rows)
 
-        write(0, layout.features, layout.origin)
+        write_columns(0, layout.features, layout.origin)
         if words is None:
-            write(p, layout.bits, layout.low)
+            write_columns(p, layout.bits, layout.low)
         if self._n_distance_features(layout) and distance is not None:
             features[width] = np.minimum(distance ** (1.0 / self.power), _FARTHEST)
         return DensePoints(features, words, factor)
@@ -231,12 +231,12 @@ class DistanceKernel(Kernel):
         distance = np.zeros(X.shape[0])
         columns, constants = layout.constants, layout.values
         if sp.issparse(X):
-            zero = constants == 0.0
-            others = X[:, columns[zero]]
-            terms = np.abs(self._scaled(others.data.astype(np.float64))) ** self.power
-            rows_of_terms = np.repeat(np.arange(X.shape[0]), np.diff(others.indptr))
+            is_zero = constants == 0.0
+            zero_columns = X[:, columns[is_zero]]
+            terms = np.abs(self._scaled(zero_columns.data.astype(np.float64))) ** self.power
+            rows_of_terms = np.repeat(np.arange(X.shape[0]), np.diff(zero_columns.indptr))
             distance += np.bincount(rows_of_terms, terms, minlength=X.shape[0])
-            columns, constants = columns[~zero], constants[~zero]
+            columns, constants = columns[~is_zero], constants[~is_zero]
         for rows, values in dense_chunks(X, columns) if len(columns) else ():
             terms = np.abs(self._scaled(values - constants)) ** self.power
             distance[rows] += terms.sum(axis=1)
@@ -383,10 +383,10 @@ class DistanceKernel(Kernel):
             return points
         layout = self.layout
         assert layout is not None
-        p, q, last = len(layout.features), len(layout.bits), self._n_distance_features(layout)
-        features = np.zeros((_padded(p + q + last), points.shape[0]), points.features.dtype)
+        p, q, n_last = len(layout.features), len(layout.bits), self._n_distance_features(layout)
+        features = np.zeros((_padded(p + q + n_last), points.shape[0]), points.features.dtype)
         features[:p] = points.features[:p]
-        features[p + q : p + q + last] = points.features[p : p + last]
+        features[p + q : p + q + n_last] = points.features[p : p + n_last]
         features[p : p + q] = layout.unpack(points.words) * (layout.gap * self._scale)
         return DensePoints(features, None, points.factor)
 

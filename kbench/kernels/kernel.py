@@ -142,7 +142,7 @@ class Kernel(ABC):
 
         coef : (b, m) in the precision of the kernel values; sums over tiles are in float64
 
-        Time of a b kernel values and O(a b m); memory of one tile.
+        Takes the time of a * b kernel values and O(a b m), and the memory of one tile.
         """
         tile = np.empty(min(_TILE_ROWS, A.shape[0]) * min(_tile_columns(B), B.shape[0]), coef.dtype)
         for rows in _slices(A.shape[0], _TILE_ROWS):
@@ -212,7 +212,7 @@ def check_points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:
     return type(kernel).check_points(kernel, points, dtype, n_features)
 
 
-def check_width(owner: Any, kernel: Any) -> int:
+def check_n_features(owner: Any, kernel: Any) -> int:
     """Return the stated number of features of `owner`; 1 for precomputed kernel values."""
     if isinstance(kernel, Kernel) and not type(kernel).of_rows:
         require(owner.n_features is None, "n_features should be None")
@@ -224,8 +224,10 @@ def check_float_rows(rows: Any, n_features: int) -> int:
     """Require dense or CSR rows of floats; return how many there are."""
     require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the points are not rows")
     require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the points are not rows")
-    width = rows.shape[1]
-    require(width == n_features, f"the points have {width} features, should have {n_features}")
+    n_columns = rows.shape[1]
+    require(
+        n_columns == n_features, f"the points have {n_columns} features, should have {n_features}"
+    )
     require(isinstance(rows, np.ndarray) or rows.format == "csr", "the points should be CSR")
     return int(rows.shape[0])
 

@@ -7,11 +7,11 @@ import scipy.sparse as sp
 
 # Largest number of rows from which the middle is estimated: more rows estimate it better and take
 # longer to sort in each column. Set by hand.
-_SAMPLE = 33
+_MAX_SAMPLE = 33
 # The middle of a column replaces its mean if their distance is more than this multiple of a width,
 # the largest width of the densest half of any column: differences from the mean would lose 1e-5 of
 # that width in float32. Set by hand.
-_FAR = 100.0
+_FAR_WIDTHS = 100.0
 # If no row is farther from the mean than this many widths of the kernel, the mean is the origin:
 # float32 then rounds distances by about 1e-6 of a width. Set by hand.
 NEAR = 32.0
@@ -34,7 +34,7 @@ def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)
     """
     if mean is None:
         mean = X.mean(axis=0, dtype=np.float64)
-    rows = X[:: -(-X.shape[0] // _SAMPLE)][:, columns]
+    rows = X[:: -(-X.shape[0] // _MAX_SAMPLE)][:, columns]
     values = (rows.toarray() if sp.issparse(rows) else rows).astype(np.float64)
     values.sort(axis=0)
     m = len(values)
@@ -47,4 +47,4 @@ def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)
         width = (values[-2] - values[1]).max(initial=0.0)
     if width == 0.0:
         return mean
-    return np.where(np.abs(mean - middle) > _FAR * width, middle, mean)
+    return np.where(np.abs(mean - middle) > _FAR_WIDTHS * width, middle, mean)

@@ -93,10 +93,10 @@ def student_spectrum(smoothness: float) -> IsotropicSpectrum:
     "Gaussian Processes for Machine Learning", 2006, equation 4.15): the radius is the root of 2 nu
     over a chi-squared variable of 2 nu degrees of freedom.
     """
-    degrees = 2.0 * smoothness
+    degrees_of_freedom = 2.0 * smoothness
 
     def radius(levels: np.ndarray) -> np.ndarray:
-        radii: np.ndarray = np.sqrt(degrees / chdtri(degrees, levels))
+        radii: np.ndarray = np.sqrt(degrees_of_freedom / chdtri(degrees_of_freedom, levels))
         return radii
 
     return IsotropicSpectrum(unit=float, radius=radius)

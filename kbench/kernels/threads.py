@@ -58,7 +58,7 @@ class _Helper:
         self._end_lock.acquire()
         self._work: Callable[[], None] | None = None
         threading.Thread(
-            target=self._serve, args=(_core(),), name="kbench helper", daemon=True
+            target=self._serve, args=(_current_core(),), name="kbench helper", daemon=True
         ).start()
 
     def wake(self) -> None:
@@ -81,7 +81,7 @@ class _Helper:
     def _serve(self, parents_core: int) -> None:
         # The setting holds for the calling thread alone.
         numba.set_num_threads(1)
-        _leave(parents_core)
+        _leave_core(parents_core)
         while True:
             # Sleep until `wake`; then poll until AWAKE is cleared, after a long time without work.
             self._begin_lock.acquire()
@@ -97,7 +97,7 @@ class _Helper:
         self._end_lock.release()
 
 
-def _helper() -> _Helper:
+def _idle_helper() -> _Helper:
     """Return an idle helper."""
     try:
         return _idle.pop()
@@ -105,7 +105,7 @@ def _helper() -> _Helper:
         return _Helper()
 
 
-def _core() -> int:
+def _current_core() -> int:
     """Return the core that this thread runs on; -1 if the system cannot tell it."""
     try:
         return int(ctypes.CDLL(None).sched_getcpu())
@@ -113,7 +113,7 @@ def _core() -> int:
         return -1
 
 
-def _leave(core: int) -> None:
+def _leave_core(core: int) -> None:
     """Move this thread to a core other than `core` if possible; it is not pinned there."""
     if hasattr(os, "sched_setaffinity"):
         allowed = os.sched_getaffinity(0)
@@ -165,7 +165,7 @@ _state = _ThreadState()
 def _take_helpers(max_helpers: int) -> list[_Helper]:
     """Return idle helpers, as many as this thread may use and at most `max_helpers`."""
     if _state.spare is None:
-        return [_helper() for _ in range(min(allowed_threads() - 1, max_helpers))]
+        return [_idle_helper() for _ in range(min(allowed_threads() - 1, max_helpers))]
     helpers: list[_Helper] = []
     with contextlib.suppress(IndexError):
         while len(helpers) < max_helpers:
@@ -211,7 +211,7 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
 
     # The first task may be the longest, so this thread starts it without waiting for helpers.
     first = queue.popleft()
-    helpers = [_helper() for _ in range(min(n_threads - 1, len(queue)))]
+    helpers = [_idle_helper() for _ in range(min(n_threads - 1, len(queue)))]
     for helper in helpers:
         helper.start(functools.partial(attempt_and_help, helper))
     _state.spare = spare

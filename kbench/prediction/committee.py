@@ -18,7 +18,7 @@ import scipy.linalg
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
-from kbench.kernels.kernel import check_points, check_width
+from kbench.kernels.kernel import check_points, check_n_features
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 from kbench.stored import check_arrays, check_indices, require
@@ -78,7 +78,7 @@ class CommitteeMember:
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
         lengths = check_arrays(self, coef="f8 s m", chosen="i8 c", factor="f8 c c")
-        n_features = check_width(self, self.kernel)
+        n_features = check_n_features(self, self.kernel)
         n = check_points(self.kernel, self.centres, np.dtype(np.float64), n_features)
         require(n == lengths["s"], f"there are {n} centres for {lengths['s']} coefficients")
         check_indices(self.chosen, n, "chosen")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kbench.kernels import KernelMatrix, expand
-from kbench.kernels.kernel import check_points, check_width
+from kbench.kernels.kernel import check_points, check_n_features
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 from kbench.stored import check_arrays, require
@@ -128,7 +128,7 @@ class KernelExpansion:
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
         lengths = check_arrays(self, coef="f8 s m")
-        n_features = check_width(self, self.kernel)
+        n_features = check_n_features(self, self.kernel)
         n = check_points(self.kernel, self.centres, self.dtype, n_features)
         require(n == lengths["s"], f"there are {n} centres for {lengths['s']} coefficients")
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.kernels.kernel import check_points, check_width, squared_norms
+from kbench.kernels.kernel import check_points, check_n_features, squared_norms
 from kbench.kernels.matrix import nbytes
 from kbench.kernels.origin import NEAR, origin_of
 from kbench.prediction.flops import expansion_flops, require_width
@@ -129,7 +129,7 @@ class MatrixCentres:
 
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
-        n_features = check_width(self, self.kernel)
+        n_features = check_n_features(self, self.kernel)
         check_points(self.kernel, self.centres, self.dtype, n_features)
 
 

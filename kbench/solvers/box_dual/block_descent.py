@@ -41,11 +41,11 @@ from kbench.solvers.box_dual.stored_descent import StoredDescent
 # fewer updates of e, but each step inside costs O(q). K_WW of 512 points in float32 is 1 MiB and
 # stays in the L2 cache (docs/solver.md, "Constants").
 WORKING_SET = 512
-# Number q where a kernel value takes at least _EXPENSIVE nanoseconds: the values of points that do
-# not move are computed in vain, and a smaller set has fewer of them (`scripts/bench_everyday.py`,
-# embeddings: 17 % fewer kernel values with 768 columns; from 1.8 nanoseconds on instead, mnist_20k
-# takes 5 % longer).
-_SMALL_SET, _EXPENSIVE = 128, 3.0
+# Number q where a kernel value takes at least _EXPENSIVE_NS nanoseconds: the values of points that
+# do not move are computed in vain, and a smaller set has fewer of them (embeddings in
+# `scripts/bench_everyday.py`: 17 % fewer kernel values with 768 columns; with a limit of 1.8
+# nanoseconds instead, mnist_20k takes 5 % longer).
+_SMALL_WORKING_SET, _EXPENSIVE_NS = 128, 3.0
 # A working set is left when its violation has fallen to this fraction of the violation on S: the
 # next working set undoes most of any further steps (ijcnn1; docs/solver.md, "Constants").
 _INNER_RELATIVE = 0.03
@@ -58,20 +58,20 @@ _INNER_TARGET = 0.75
 _STEPS_PER_POINT = 20
 # Limit on the steps if S is at most two working sets: all points are in W, so leaving W early gains
 # nothing. `max_time` is checked only between working sets, after about two seconds at most. Guard.
-_STEPS_WHOLE = 2_000_000
-# Guard, in place of `PATIENCE`: number of times that all active points take _STEPS_WHOLE steps
+_MAX_STEPS_WHOLE = 2_000_000
+# Guard, in place of `PATIENCE`: number of times that all active points take _MAX_STEPS_WHOLE steps
 # without a new minimum of the violation; rounding or curvatures near 0 then prevent progress.
 _PATIENCE_WHOLE = 5
 # Inner steps without intercept are made in float64 if float32 would round e by more than this
 # fraction of the target in one step. Set by hand.
-_VISIBLE = 0.02
+_VISIBLE_ROUNDING = 0.02
 # Newton steps on the face are tried after this many working sets were left at the limit of steps,
-# once the violation is below _FACE_FOUND mean |z|: above that the face still changes
+# once the violation is below _FACE_VIOLATION mean |z|: above that the face still changes
 # (docs/solver.md, "Constants").
 _SLOW_SETS = 20
-_FACE_FOUND = 0.1
+_FACE_VIOLATION = 0.1
 # The minimum over all m free points of a regression is computed after max(2, m^2 / _SETS_PER_FACE)
-# working sets, once the violation is below _FACE_FOUND mean |z|. If it is computed more often,
+# working sets, once the violation is below _FACE_VIOLATION mean |z|. If it is computed more often,
 # changes of the face undo most of it; less often, working sets make slow progress. Half and twice
 # the value take 1.0 to 1.2 times as long on kin40k, bike and cpusmall at C = 10, 10,000 rows.
 _SETS_PER_FACE = 5e5
@@ -166,10 +166,12 @@ class BlockDescent:
         diagonal = it.diagonal[S]
         options = self.options
         take_steps = options.inner_steps or (pair_steps if it.coupled else coordinate_steps)
-        in_float64 = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
+        in_float64 = (
+            not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE_ROUNDING * target
+        )
         is_few = len(S) <= 2 * WORKING_SET
-        is_expensive = _EXPENSIVE <= self.kernel.nanoseconds < math.inf
-        size = 2 * WORKING_SET if is_few else _SMALL_SET if is_expensive else WORKING_SET
+        is_expensive = _EXPENSIVE_NS <= self.kernel.nanoseconds < math.inf
+        size = 2 * WORKING_SET if is_few else _SMALL_WORKING_SET if is_expensive else WORKING_SET
         # In a regression, S stays more than one working set: minima over all its free points come
         # between them.
         if not is_few and len(S) <= options.whole_set and not it.epsilon:
@@ -186,7 +188,7 @@ class BlockDescent:
                 break
             n_free = int(np.count_nonzero(free_points(beta, lower, upper)))
             if self._face_is_due(since_face, violation, n_free):
-                face = descend_to_minimum(
+                face_step = descend_to_minimum(
                     self.kernel,
                     S,
                     beta,
@@ -196,12 +198,13 @@ class BlockDescent:
                     it.epsilon,
                     lambda moved, change: self.rows.product(S[moved], change),
                 )
-                if face is not None:
-                    it.objective -= face.decrease
+                if face_step is not None:
+                    it.objective -= face_step.decrease
                     since_face = 0
-                    squared_changes += float(matmul(face.change, face.change))
+                    squared_changes += float(matmul(face_step.change, face_step.change))
                     continue
-                since_face = -since_face  # The next attempt waits for twice as many working sets.
+                # The next attempt waits for twice as many working sets.
+                since_face = -since_face
             lowest, n_stalled = min(lowest, violation), 0 if violation < lowest else n_stalled + 1
             if n_stalled > (_PATIENCE_WHOLE if is_few and n_exhausted >= n_stalled else PATIENCE):
                 break
@@ -212,7 +215,7 @@ class BlockDescent:
             W, new = working_set(e_up, e_down, it.intercept, W, new, size, coupled=it.coupled)
             is_whole = len(W) == len(S)
             K_W = self._block(W, is_whole)
-            max_steps = _STEPS_WHOLE if is_few else _STEPS_PER_POINT * len(W)
+            max_steps = _MAX_STEPS_WHOLE if is_few else _STEPS_PER_POINT * len(W)
             stop = target if is_whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
             max_steps = int(min(max_steps, budget.max_iter - budget.n_iter))
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
@@ -227,19 +230,21 @@ class BlockDescent:
                 diagonal[W],
                 2.0 * stop if it.coupled else stop,
             )
-            try_face = self._takes_faces and n_free <= _FREE_OF_SET * len(W)
-            first = min(max_steps, int(self._pairs_before_face * len(W))) if try_face else max_steps
-            steps = descend(first, it.epsilon)
-            if steps == first < max_steps:
-                self._face_of_set(S[W], K_W, beta_W, e_W, lower_W, upper_W)
-                steps += descend(max_steps - first, it.epsilon)
+            try_face = self._minimises_faces and n_free <= _FREE_OF_SET * len(W)
+            first_steps = (
+                min(max_steps, int(self._pairs_before_face * len(W))) if try_face else max_steps
+            )
+            steps = descend(first_steps, it.epsilon)
+            if steps == first_steps < max_steps:
+                self._minimise_in_set(S[W], K_W, beta_W, e_W, lower_W, upper_W)
+                steps += descend(max_steps - first_steps, it.epsilon)
             if steps == 0:
                 break
             budget.spend(steps)
             since_face += not is_whole
             n_exhausted += steps >= max_steps
             is_slow = options.face_newton and steps >= max_steps and n_exhausted > _SLOW_SETS
-            if is_slow and violation < _FACE_FOUND * it.scale and not it.coupled:
+            if is_slow and violation < _FACE_VIOLATION * it.scale and not it.coupled:
                 ridge = eps * len(W)
                 face_steps(K_W, beta_W, e_W, lower[W], upper[W], it.epsilon, ridge=ridge)
             change = beta_W - before
@@ -276,18 +281,18 @@ class BlockDescent:
         return violation
 
     @property
-    def _takes_faces(self) -> bool:
+    def _minimises_faces(self) -> bool:
         """Whether minima over all free points of S or W are computed."""
         return bool(self.iterate.epsilon and self.iterate.coupled and self.options.face_newton)
 
-    def _face_is_due(self, sets: int, violation: float, n_free: int) -> bool:
-        """Whether to compute a minimum over the free points of S, `sets` working sets after the
+    def _face_is_due(self, n_sets: int, violation: float, n_free: int) -> bool:
+        """Whether to compute a minimum over the free points of S, `n_sets` working sets after the
         last one."""
-        if not self._takes_faces or sets < max(2.0, n_free * n_free / _SETS_PER_FACE):
+        if not self._minimises_faces or n_sets < max(2.0, n_free * n_free / _SETS_PER_FACE):
             return False
-        return violation < _FACE_FOUND * self.iterate.scale and 2 <= n_free <= _MAX_FREE
+        return violation < _FACE_VIOLATION * self.iterate.scale and 2 <= n_free <= _MAX_FREE
 
-    def _face_of_set(
+    def _minimise_in_set(
         self,
         points: np.ndarray,
         K: np.ndarray,
@@ -357,10 +362,10 @@ def working_set(
         W[new] = largest(worst, n_new)
         return W, new
     e_up[staying] = e_down[staying] = -np.inf
-    ups = largest(e_up, n_new // 2)
-    e_down[ups] = -np.inf
+    going_up = largest(e_up, n_new // 2)
+    e_down[going_up] = -np.inf
     # Interleaved, so that each half of the new points has as many of both.
-    W[new][::2], W[new][1::2] = ups, largest(e_down, n_new - len(ups))
+    W[new][::2], W[new][1::2] = going_up, largest(e_down, n_new - len(going_up))
     return W, new
 
 

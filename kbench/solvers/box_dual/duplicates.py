@@ -49,9 +49,9 @@ class Duplicates:
         """
         n = X.shape[0]
         weights = np.random.RandomState(0).standard_normal(X.shape[1] + len(labels))
-        direction, further = np.split(weights, [X.shape[1]])
+        direction, label_weights = np.split(weights, [X.shape[1]])
         key = _projected(X, direction.astype(X.dtype)).astype(np.float64)
-        for weight, values in zip(further, labels, strict=True):
+        for weight, values in zip(label_weights, labels, strict=True):
             key += weight * values
         order = np.argsort(key)
         a, b = order[:-1], order[1:]
@@ -95,9 +95,9 @@ class Duplicates:
 
         O(n); copies are filled in the order of their indices, with the sign of their sum.
         """
-        alpha, falls = np.empty(len(self.kind)), beta[self.kind] < 0.0
-        _fill(np.abs(beta), np.where(falls, -lower, upper), self.kind, self._order, alpha)
-        return np.where(falls, -alpha, alpha)
+        alpha, is_negative = np.empty(len(self.kind)), beta[self.kind] < 0.0
+        _fill(np.abs(beta), np.where(is_negative, -lower, upper), self.kind, self._order, alpha)
+        return np.where(is_negative, -alpha, alpha)
 
 
 @njit(cache=True)

@@ -50,13 +50,13 @@ def face_steps(
             return
         block = K[np.ix_(free, free)].astype(np.float64)
         block.flat[:: len(free) + 1] += ridge
-        before, rate = beta[free], e[free] - epsilon * np.sign(beta[free])
+        before, g = beta[free], e[free] - epsilon * np.sign(beta[free])
         low, high = (
             np.where(before > 0.0, 0.0, lower[free]),
             np.where(before < 0.0, 0.0, upper[free]),
         )
         try:
-            step = cho_solve(cho_factor(block, overwrite_a=True), rate)
+            step = cho_solve(cho_factor(block, overwrite_a=True), g)
         except LinAlgError:
             return
         distance = np.where(step > 0.0, high - before, before - low)

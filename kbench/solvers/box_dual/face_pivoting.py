@@ -48,7 +48,7 @@ _ROUNDING = 1e-12
 
 
 def face_minimum(
-    K: np.ndarray, beta: np.ndarray, rate: np.ndarray, low: np.ndarray, high: np.ndarray
+    K: np.ndarray, beta: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray | None:
     """Return the minimum with the sum of `beta`, (m,); None if it was not found.
 
@@ -56,11 +56,11 @@ def face_minimum(
 
     K : (m, m) float64, symmetric. Overwritten.
     beta : (m,). A point between its ends.
-    rate : (m,). g; a constant added to it changes nothing.
+    g : (m,). g; a constant added to it changes nothing.
     low, high : (m,). The ends.
     """
     with one_blas_thread:
-        return _pivot(K, beta, rate, low, high)
+        return _pivot(K, beta, g, low, high)
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def descend_to_minimum(
         return None
     change = after - before
     change_of_e = product(free, change)
-    growth = epsilon * float(np.abs(after).sum() - np.abs(before).sum())
-    decrease = 0.5 * float(matmul(change, 2.0 * e_before - change_of_e[free])) - growth
+    penalty_growth = epsilon * float(np.abs(after).sum() - np.abs(before).sum())
+    decrease = 0.5 * float(matmul(change, 2.0 * e_before - change_of_e[free])) - penalty_growth
     if decrease <= 0.0:
         return None
     beta[free] = after
@@ -110,7 +110,7 @@ def descend_to_minimum(
 
 
 def _pivot(
-    K: np.ndarray, beta: np.ndarray, rate: np.ndarray, low: np.ndarray, high: np.ndarray
+    K: np.ndarray, beta: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray | None:
     """`face_minimum`: each round exchanges points of the set R of the module's docstring."""
     m = len(beta)
@@ -118,7 +118,7 @@ def _pivot(
     L, failed = dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
     if failed:
         return None
-    solved = _solve(L, np.column_stack([np.ones(m), rate]))
+    solved = _solve(L, np.column_stack([np.ones(m), g]))
     Y = _Columns(solved[:, 1])
     Y.append(solved[:, :1])
     active = np.zeros(1, np.intp)  # columns of Y of the constraints: the sum, and points of R
@@ -127,7 +127,7 @@ def _pivot(
         ends = np.where(side > 0.0, high[fixed], low[fixed])
         distance = np.concatenate([[0.0], ends - beta[fixed]])
         try:
-            multipliers = np.linalg.solve(Y.gram(active), Y.along[active] - distance)
+            multipliers = np.linalg.solve(Y.gram(active), Y.products_with_v[active] - distance)
         except np.linalg.LinAlgError:
             return None
         new = beta + _solve(L, Y.residual(active, multipliers), transposed=True)
@@ -145,9 +145,9 @@ def _pivot(
             outside = meets_early
         if len(fixed) + len(outside) > _MAX_FIXED * m:
             return None
-        unit = np.zeros((m, len(outside)), order="F")
-        unit[outside, np.arange(len(outside))] = 1.0
-        columns = Y.append(_solve(L, unit))
+        unit_columns = np.zeros((m, len(outside)), order="F")
+        unit_columns[outside, np.arange(len(outside))] = 1.0
+        columns = Y.append(_solve(L, unit_columns))
         active = np.concatenate([active[np.concatenate([[True], stays])], columns])
         fixed = np.concatenate([fixed[stays], outside])
         side = np.concatenate([side[stays], np.where(above[outside], 1.0, -1.0)])
@@ -160,23 +160,25 @@ class _Columns:
     def __init__(self, v: np.ndarray) -> None:
         self._v, self._n = v, 0
         self._Y = np.empty((len(v), 0), order="F")
-        self._gram, self.along = np.empty((0, 0)), np.empty(0)
+        self._gram, self.products_with_v = np.empty((0, 0)), np.empty(0)
 
-    def append(self, new: np.ndarray) -> np.ndarray:
+    def append(self, new_columns: np.ndarray) -> np.ndarray:
         """Append columns, (m, k); return their numbers."""
-        n, self._n = self._n, self._n + new.shape[1]
+        n, self._n = self._n, self._n + new_columns.shape[1]
         if self._n > self._Y.shape[1]:
             capacity = max(self._n, 2 * self._Y.shape[1])
             Y, gram = np.empty((len(self._v), capacity), order="F"), np.empty((capacity, capacity))
             Y[:, :n], gram[:n, :n] = self._Y[:, :n], self._gram[:n, :n]
             self._Y, self._gram = Y, gram
-        self._Y[:, n : self._n] = new
-        products = matmul(self._Y[:, : self._n].T, new)
+        self._Y[:, n : self._n] = new_columns
+        products = matmul(self._Y[:, : self._n].T, new_columns)
         self._gram[: self._n, n : self._n], self._gram[n : self._n, : self._n] = (
             products,
             products.T,
         )
-        self.along = np.concatenate([self.along, matmul(new.T, self._v)])
+        self.products_with_v = np.concatenate(
+            [self.products_with_v, matmul(new_columns.T, self._v)]
+        )
         return np.arange(n, self._n)
 
     def gram(self, active: np.ndarray) -> np.ndarray:
@@ -190,7 +192,7 @@ class _Columns:
         return self._v - matmul(self._Y[:, : self._n], full)
 
 
-def _solve(L: np.ndarray, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
-    """L^-1 right, or L^-T right."""
-    solution: np.ndarray = dtrtrs(L, right, lower=1, trans=int(transposed))[0]
+def _solve(L: np.ndarray, rhs: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+    """Return L^-1 rhs, or L^-T rhs if `transposed`."""
+    solution: np.ndarray = dtrtrs(L, rhs, lower=1, trans=int(transposed))[0]
     return solution

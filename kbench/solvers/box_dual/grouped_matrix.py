@@ -49,11 +49,11 @@ class GroupedMatrix(KernelMatrix):
     def astype(self, dtype: Any) -> "GroupedMatrix":
         if self.dtype == dtype:
             return self
-        twin = object.__new__(GroupedMatrix)
-        twin.__dict__.update(self.__dict__)
-        twin.dtype = np.dtype(dtype)
-        twin._blocks = [block.astype(dtype) for block in self._blocks]
-        return twin
+        converted = object.__new__(GroupedMatrix)
+        converted.__dict__.update(self.__dict__)
+        converted.dtype = np.dtype(dtype)
+        converted._blocks = [block.astype(dtype) for block in self._blocks]
+        return converted
 
     def take(self, indices: np.ndarray) -> KernelMatrix:
         """Return the matrix of a whole group, or that of other points with all kernel values."""

@@ -38,15 +38,15 @@ MINUS_INFINITY = -1e300
 PATIENCE = 200
 # Nanoseconds for the slack of one point at an arbitrary position, from which the number of threads
 # follows (`scripts/ablate_svm.py --threads 2`).
-_NANOSECONDS = 2.0
+_NS_PER_SLACK = 2.0
 # Guards: steps divide by K_ii, or by this fraction of the largest |K_ii| if that is more, or by
-# _SMALLEST if all are 0.
-_MIN_DIAGONAL, _SMALLEST = 1e-12, 1e-30
+# _SMALLEST_DIAGONAL if all are 0.
+_MIN_DIAGONAL, _SMALLEST_DIAGONAL = 1e-12, 1e-30
 # Guard: sums of coefficients are corrected if they are off by this fraction of the sum of |b|;
 # rounding of 100,000 steps leaves less.
 _SUM_ERROR = 1e-12
 # Values in a cache line of the output, so that no two threads write to the same line.
-_MULTIPLE = 8
+_CACHE_LINE = 8
 
 
 @dataclass
@@ -163,7 +163,7 @@ class Iterate:
         diagonal = kernel.diagonal()
         # Positive, because steps divide by it; a kernel's values may all be small.
         largest = float(np.abs(diagonal).max(initial=0.0))
-        self.diagonal = np.maximum(diagonal, max(_MIN_DIAGONAL * largest, _SMALLEST))
+        self.diagonal = np.maximum(diagonal, max(_MIN_DIAGONAL * largest, _SMALLEST_DIAGONAL))
         self.scale = float(np.abs(z).mean()) or 1.0
         self.rounding = 0.0
         self.total = float(self.beta.sum())
@@ -173,9 +173,9 @@ class Iterate:
 
     def with_kernel(self, kernel: KernelMatrix) -> "Iterate":
         """Return the same problem and point with another implementation of its kernel matrix."""
-        twin = copy.copy(self)
-        twin.kernel = kernel
-        return twin
+        copied = copy.copy(self)
+        copied.kernel = kernel
+        return copied
 
     def __len__(self) -> int:
         return len(self.z)
@@ -185,8 +185,8 @@ class Iterate:
         indices = np.arange(len(self)) if points is None else points
         out = np.empty(len(indices))
         state = self.beta, self.residual, self.lower, self.upper, self.intercept, self.epsilon
-        cost = _NANOSECONDS * len(out)
-        run(_SLACK, *state, indices, out, n=len(out), nanoseconds=cost, multiple=_MULTIPLE)
+        cost = _NS_PER_SLACK * len(out)
+        run(_SLACK, *state, indices, out, n=len(out), nanoseconds=cost, multiple=_CACHE_LINE)
         return out
 
     def free(self) -> np.ndarray:
@@ -215,7 +215,7 @@ class Iterate:
         )[2:]
 
     def rounding_error(self) -> float:
-        """Estimate the error of a residual summed in float64: n roundings, a random walk."""
+        """Estimate the error of a residual summed in float64; roundings add up as a random walk."""
         changes = float(np.sqrt(matmul(self.beta**2, self.diagonal)))
         return float(np.finfo(np.float64).eps) * math.sqrt(self.diagonal.max()) * changes
 

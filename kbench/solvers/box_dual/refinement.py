@@ -34,7 +34,7 @@ from kbench.solvers.box_dual.row_cache import RowCache
 # First width w of the band in units of the mean |z|, and least ratio of w to the largest
 # correction: a band that is too narrow grows. With 0.05 instead of 0.01, regression at C = 1
 # computes two to three times as many float64 values for the band (docs/solver.md, "Constants").
-_BAND = 0.01
+_FIRST_WIDTH = 0.01
 _SAFETY = 8.0
 # All residuals are computed in float64, which takes about five times as long as in float32
 # (`scripts/bench_kernels.py`), if their float32 kernel values would take at most this many
@@ -46,9 +46,9 @@ _CHEAP_NS = 4e5
 _UNKNOWN_NS = 0.4
 # Residuals of a float64 solve are summed afresh, n x |support| products, if their updates have
 # errors above this fraction of the tolerance. Set by hand.
-_VISIBLE = 0.01
+_VISIBLE_ROUNDING = 0.01
 # Guard: least width of a point's band relative to the width of the point with the largest K_ii.
-_NARROWEST = 1e-3
+_MIN_RELATIVE_WIDTH = 1e-3
 # Solves on the band aim at this fraction of the tolerance, as `strategy._TARGET`. Set by hand.
 _BAND_TARGET = 0.8
 # Relative error of the objective that float32 residuals may leave, below what comparisons of
@@ -80,19 +80,23 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     if (
         exact is it.kernel
         and not it.residual_error
-        and it.rounding <= _VISIBLE * tol
+        and it.rounding <= _VISIBLE_ROUNDING * tol
         and not it.budget.exhausted()
     ):
         is_exact[:], exact_beta[:] = True, it.beta
-    relative_width = np.maximum(np.sqrt(it.diagonal / it.diagonal.max()), _NARROWEST)
+    relative_width = np.maximum(np.sqrt(it.diagonal / it.diagonal.max()), _MIN_RELATIVE_WIDTH)
     value_ns = it.kernel.nanoseconds
     value_ns = value_ns if np.isfinite(value_ns) else _UNKNOWN_NS
-    first, width, mean_error = _BAND * it.scale, _BAND * it.scale, it.residual_error
+    initial, width, mean_error = (
+        _FIRST_WIDTH * it.scale,
+        _FIRST_WIDTH * it.scale,
+        it.residual_error,
+    )
     previous, exact_rows = np.inf, False
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
         all_exact = limit or n * np.count_nonzero(it.beta) * value_ns <= _CHEAP_NS
-        band = np.ones(n, bool) if all_exact else _in_band(it, first, width * relative_width)
+        band = np.ones(n, bool) if all_exact else _in_band(it, initial, width * relative_width)
         largest, mean = _correct(it, exact, is_exact, exact_beta, band, relative_width)
         drift, mean_error = max(it.residual_error, largest), max(mean_error, mean)
         it.residual_error = 0.0 if is_exact.all() else drift
@@ -118,7 +122,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
             exact_rows = True
             descent = BlockDescent(it, exact, RowCache(exact, 0.0, 1), descent.options)
         previous = violation
-        points = np.flatnonzero(is_exact & _in_band(it, first, width * relative_width))
+        points = np.flatnonzero(is_exact & _in_band(it, initial, width * relative_width))
         if not np.array_equal(points, descent.active):
             descent.activate(points)
         before, exact_residual = it.beta.copy(), it.residual[is_exact]
@@ -153,16 +157,16 @@ def _correct(
     if not len(new_points):
         return 0.0, 0.0
     support = np.flatnonzero(it.beta)
-    value = it.z[new_points]
+    new_residual = it.z[new_points]
     if len(support):
-        value = value - exact.product(support, it.beta[support], rows=new_points)
-    correction = np.abs(value - it.residual[new_points])
-    it.residual[new_points] = value
+        new_residual = new_residual - exact.product(support, it.beta[support], rows=new_points)
+    correction = np.abs(new_residual - it.residual[new_points])
+    it.residual[new_points] = new_residual
     is_exact[new_points] = True
     return float((correction / relative_width[new_points]).max()), float(correction.mean())
 
 
-def _in_band(it: Iterate, first: float, width: np.ndarray) -> np.ndarray:
-    """Return which points have a slack below `first` or below their width : (n,); (n,) bool."""
-    below: np.ndarray = it.slack() < np.maximum(first, width)
-    return below
+def _in_band(it: Iterate, initial: float, width: np.ndarray) -> np.ndarray:
+    """Return which points have a slack below `initial` or below their `width` : (n,); bools."""
+    is_below: np.ndarray = it.slack() < np.maximum(initial, width)
+    return is_below

@@ -26,7 +26,7 @@ from kbench.trace import Trace
 STEPS_BETWEEN = 1000
 # The row cache is reset when this fraction of its columns is no longer active: shorter rows are
 # cheaper, but a reset drops the stored rows. It changes only the time. Set by hand.
-_UNUSED = 0.25
+_MAX_INACTIVE = 0.25
 
 
 def shrinking_descent(
@@ -94,7 +94,7 @@ def shrinking_descent(
             steps_left = interval
             _shrink(beta, e, lower, upper, violation, active)
             report(active)
-            if np.count_nonzero(active) < (1.0 - _UNUSED) * len(columns):
+            if np.count_nonzero(active) < (1.0 - _MAX_INACTIVE) * len(columns):
                 columns = np.flatnonzero(active)
                 rows.lay_out(columns, len(columns))
         before = beta[i]

@@ -40,7 +40,7 @@ _SAMPLE = 500
 # Width of the gaps that divide boxes, to the power of p and as a fraction of R^p: eight features
 # with such a gap separate two groups. Narrower gaps mostly come from outliers
 # (docs/solver.md, "Constants").
-_WIDE = 1 / 8
+_MIN_GAP = 1 / 8
 # Largest number of pairs of boxes for each point: comparing the pairs then takes O(n d), as the
 # search for gaps does (docs/solver.md, "Constants").
 _PAIRS_PER_POINT = 4
@@ -50,18 +50,18 @@ _POINTS_PER_CLUSTER = 8
 _LLOYD_STEPS = 3
 # Rows whose distances to the cluster centres are computed at a time: memory against the overhead of
 # a call. Set by hand.
-_CHUNK = 4096
+_CHUNK_ROWS = 4096
 # Guard: combined labels stay below 2^63.
 _MAX_LABELS = 2**62
 
 
 def independent_groups(
-    kernel: KernelMatrix, total: float, neglected: float, min_size: int = 1
+    kernel: KernelMatrix, norm: float, neglected: float, min_size: int = 1
 ) -> list[np.ndarray]:
     """Find groups of points between which kernel values may be neglected; empty if there is one.
 
     kernel : KernelMatrix of n points
-    total : Bound on the sum of the coefficients' absolute values
+    norm : Bound on |b|_1, the sum of the coefficients' absolute values
     neglected : Error of the residual that may be neglected
     min_size : Smaller groups are combined, because the solution of a group has a fixed cost
 
@@ -70,15 +70,15 @@ def independent_groups(
     clusters.
     """
     X, function = kernel.X, kernel.kernel
-    if not isinstance(function, Exponential) or sp.issparse(X) or total <= neglected:
+    if not isinstance(function, Exponential) or sp.issparse(X) or norm <= neglected:
         return []
     power = function.power
-    threshold = math.log(total / neglected) / function.gamma  # R^p
+    threshold = math.log(norm / neglected) / function.gamma  # R^p
     sample = X[np.linspace(0, len(X) - 1, min(_SAMPLE, len(X))).astype(np.intp)]
     component = _components(sample, threshold, power)
     if not component.any():
         return []
-    label = _by_gaps(X, threshold, power)
+    label = _groups_by_gaps(X, threshold, power)
     if not label.any():
         # Sorted, so that every component has seeds in proportion to its points.
         seeds = sample[np.argsort(component, kind="stable")][::_POINTS_PER_CLUSTER]
@@ -121,21 +121,21 @@ class _Gaps(NamedTuple):
     width: np.ndarray
 
     def at_least(self, width: float) -> "_Gaps":
-        wide = self.width >= width
-        return _Gaps(self.j, self.before[wide], self.width[wide])
+        is_wide = self.width >= width
+        return _Gaps(self.j, self.before[is_wide], self.width[is_wide])
 
 
-def _by_gaps(X: np.ndarray, threshold: float, power: int) -> np.ndarray:
+def _groups_by_gaps(X: np.ndarray, threshold: float, power: int) -> np.ndarray:
     """Return the label of each point's group, (n,), from boxes between gaps; `threshold` is R^p."""
     radius = threshold ** (1.0 / power)
-    gaps = _gaps(X, (_WIDE * threshold) ** (1.0 / power))
+    gaps = _gaps(X, (_MIN_GAP * threshold) ** (1.0 / power))
     group = _labels_between(X, [feature.at_least(radius) for feature in gaps])
     if all((feature.width >= radius).all() for feature in gaps):
         return group
     max_boxes = math.isqrt(_PAIRS_PER_POINT * len(X))
     if int(group.max()) >= max_boxes:
         return group
-    return _join_close_boxes(X, _boxes(X, gaps, group, max_boxes), threshold, power)
+    return _join_close_boxes(X, _divide_at_gaps(X, gaps, group, max_boxes), threshold, power)
 
 
 def _gaps(X: np.ndarray, width: float) -> list[_Gaps]:
@@ -162,7 +162,9 @@ def _labels_between(X: np.ndarray, gaps: list[_Gaps], max_labels: int = _MAX_LAB
     return np.unique(label, return_inverse=True)[1]
 
 
-def _boxes(X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, max_boxes: int) -> np.ndarray:
+def _divide_at_gaps(
+    X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, max_boxes: int
+) -> np.ndarray:
     """Divide the groups at the gaps of each feature that keeps the boxes at `max_boxes` or fewer.
 
     Features with wider gaps come first. Returns labels from 0; (n,).
@@ -186,8 +188,8 @@ def _clusters(X: np.ndarray, sample: np.ndarray, seeds: np.ndarray, power: int) 
         nearest = _distances(sample, seeds, power).argmin(axis=1)
         seeds = np.array([sample[nearest == c].mean(axis=0) for c in np.unique(nearest)])
     cluster = np.empty(len(X), np.intp)
-    for start in range(0, len(X), _CHUNK):
-        rows = slice(start, start + _CHUNK)
+    for start in range(0, len(X), _CHUNK_ROWS):
+        rows = slice(start, start + _CHUNK_ROWS)
         cluster[rows] = _distances(X[rows], seeds, power).argmin(axis=1)
     return np.unique(cluster, return_inverse=True)[1]
 

@@ -57,7 +57,7 @@ from kbench.trace import Deadline, Trace
 # but more values are computed for points that leave S in the meantime. Set by hand.
 _CHUNK = 256
 # Points of each class that S starts with (the authors' program).
-_SEEDS = 5
+_SEEDS_PER_CLASS = 5
 # Guard: least number of cached rows, whatever `cache_mb` is.
 _MIN_ROWS = 16
 _UNLIMITED = np.iinfo(np.int64).max
@@ -98,7 +98,7 @@ def solve_online(
     trace = Trace() if trace is None else trace
     deadline = Deadline(max_time, trace)
     learner = _Learner(kernel, y, C, intercept, tol, cache_mb, steps, deadline, trace)
-    return learner.run(rng, epochs)
+    return learner.fit(rng, epochs)
 
 
 def visit_chunk(
@@ -125,15 +125,17 @@ def visit_chunk(
     """
     deadline = Deadline(None, Trace())
     learner = _Learner(kernel, y, C, intercept, tol, cache_mb, _UNLIMITED, deadline, Trace())
-    learner.enter(alpha, gradient)
+    learner.start_from(alpha, gradient)
     points = points[C[points] > 0]
     classes_in_S = y[np.isfinite(gradient)]
-    seeds = [points[y[points] == sign][:_SEEDS] for sign in (-1, 1) if sign not in classes_in_S]
+    seeds = [
+        points[y[points] == sign][:_SEEDS_PER_CLASS] for sign in (-1, 1) if sign not in classes_in_S
+    ]
     if seeds:
         learner.visit(np.concatenate(seeds), seeding=True)
     for start in range(0, len(points), _CHUNK):
         learner.visit(points[start : start + _CHUNK])
-    return learner.unfinished()
+    return learner.result_so_far()
 
 
 class _Learner:
@@ -163,11 +165,12 @@ class _Learner:
         self.state = self.empty_state(1)
         self.slot_points = kernel.points(np.empty(0, np.intp))
 
-    def run(self, rng: np.random.RandomState, epochs: int) -> BoxDualResult:
+    def fit(self, rng: np.random.RandomState, epochs: int) -> BoxDualResult:
         usable = np.flatnonzero(self.C > 0)
         classes = [usable[self.y[usable] == sign] for sign in (-1, 1)]
         self.visit(
-            np.concatenate([rng.permutation(rows)[:_SEEDS] for rows in classes]), seeding=True
+            np.concatenate([rng.permutation(rows)[:_SEEDS_PER_CLASS] for rows in classes]),
+            seeding=True,
         )
         n_visited = 0
         for points in _chunks(usable, epochs, rng):
@@ -179,7 +182,7 @@ class _Learner:
             self.trace(n_support=n_support, n_visited=n_visited)
         return self.finish()
 
-    def enter(self, alpha: np.ndarray, gradient: np.ndarray) -> None:
+    def start_from(self, alpha: np.ndarray, gradient: np.ndarray) -> None:
         """Start from alpha : (n,). S consists of the points whose gradient : (n,) is finite."""
         points = np.flatnonzero(np.isfinite(gradient))
         n, signs = len(points), self.y[points]
@@ -199,17 +202,17 @@ class _Learner:
     def visit(self, points: np.ndarray, *, seeding: bool = False) -> None:
         """PROCESS and REPROCESS for each of the points outside S."""
         chunk = self.chunk(points[~np.isin(points, self.members())])
-        at, slot = 0, NONE
-        while at < 3 * len(chunk.points):
-            at, slot = visit(
-                self.state, chunk, at, self.intercept, seeding, self.tol, self.max_iter
+        position, slot = 0, NONE
+        while position < 3 * len(chunk.points):
+            position, slot = visit(
+                self.state, chunk, position, self.intercept, seeding, self.tol, self.max_iter
             )
             if slot >= 0:
-                self.supply(slot)
+                self.complete_row(slot)
 
     def chunk(self, points: np.ndarray) -> Chunk:
         """Kernel values of the points; reserves a slot for each of them."""
-        self.reserve(len(points))
+        self.reserve_slots(len(points))
         # The values at the slots of removed points are not used.
         self.slot_points = self.kernel.points(self.members())
         return Chunk(
@@ -249,7 +252,7 @@ class _Learner:
             kernel_entries=self.kernel.n_entries - self.entries_before,
         )
 
-    def unfinished(self) -> BoxDualResult:
+    def result_so_far(self) -> BoxDualResult:
         """The dual of S at the current a."""
         slots = np.flatnonzero(self.members() >= 0)
         points, coef, g = (a[slots] for a in (self.state.member, self.state.alpha, self.state.g))
@@ -257,8 +260,8 @@ class _Learner:
         low, _, high, _ = extremes(self.state)
         if self.intercept:
             # `low` or `high` is infinite if S has a single class.
-            limits = [limit for limit in (low, high) if np.isfinite(limit)]
-            b, violation = float(np.mean(limits)) if limits else 0.0, high - low
+            finite_ends = [limit for limit in (low, high) if np.isfinite(limit)]
+            b, violation = float(np.mean(finite_ends)) if finite_ends else 0.0, high - low
         else:
             b, violation = 0.0, max(high, -low)
         violation = max(0.0, violation)
@@ -284,7 +287,7 @@ class _Learner:
             n_groups=1,
         )
 
-    def supply(self, slot: int) -> None:
+    def complete_row(self, slot: int) -> None:
         """Complete the cached row of a slot for the slots at the start of the chunk."""
         state = self.state
         row = state.row_of[slot]
@@ -295,16 +298,16 @@ class _Learner:
         state.rows[row, missing] = self.kernel.block(point, self.slot_points[missing])[0]
         state.length[row] = state.counts[KNOWN]
 
-    def reserve(self, extra: int) -> None:
-        """Provide `extra` free slots.
+    def reserve_slots(self, n_free: int) -> None:
+        """Provide `n_free` free slots.
 
         The slots are compacted if too few are free, or if more than half hold removed points. Their
-        new number is `extra` plus twice that of the points, so that S grows with few copies.
+        new number is `n_free` plus twice that of the points, so that S grows with few copies.
         """
         members = self.members()
         occupied = np.flatnonzero(members >= 0)
-        if len(members) + extra > len(self.state.member) or 2 * len(occupied) < len(members):
-            self.state = self.compacted(occupied, 2 * len(occupied) + extra)
+        if len(members) + n_free > len(self.state.member) or 2 * len(occupied) < len(members):
+            self.state = self.compacted(occupied, 2 * len(occupied) + n_free)
         self.state.counts[KNOWN] = self.state.counts[SLOTS]
 
     def empty_state(self, capacity: int) -> State:

@@ -10,8 +10,8 @@ _FACTORISATIONS = 25
 _ROWS_PER_COLUMN = 10
 # Nanoseconds of a multiplication, as if every factorisation had all points (later ones leave out
 # points at bounds), and of the remaining work of an iteration (`scripts/bench_small.py --any-C`).
-_NANOSECONDS = 0.015
-_NANOSECONDS_OF_ITERATION = 150_000.0
+_NS_PER_MULTIPLICATION = 0.015
+_NS_PER_ITERATION = 150_000.0
 # Nanoseconds of a step of two coefficients of the small-problem solver: for each point, and for the
 # step (`scripts/bench_small.py --any-C`).
 NANOSECONDS_PER_POINT = 0.6
@@ -37,7 +37,9 @@ def steps_before(n: int, work: float) -> int:
 
     work : multiplications of a factorisation, `Matrix.work`
     """
-    return int(steps_within(n, _FACTORISATIONS * (_NANOSECONDS_OF_ITERATION + _NANOSECONDS * work)))
+    return int(
+        steps_within(n, _FACTORISATIONS * (_NS_PER_ITERATION + _NS_PER_MULTIPLICATION * work))
+    )
 
 
 def steps_within(n: Any, nanoseconds: Any) -> Any:

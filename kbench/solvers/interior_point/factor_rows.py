@@ -18,7 +18,7 @@ from kbench.solvers.interior_point.factors import weighted_gram
 
 # Rows that `ReadRows` converts to float64 and centres at a time: 4,096 rows of 30 columns are 1 MiB
 # and stay in the cache. Set by hand.
-_BLOCK = 4096
+_BLOCK_ROWS = 4096
 # Least number of rows in a shard of a stored factor, and the largest number of shards. More shards
 # divide the work more evenly, but a shard costs up to 0.05 ms to start, and the cheapest sum over
 # 32,768 rows of 20 columns takes 0.1 ms (`scripts/bench_threads.py` times whole fits).
@@ -122,8 +122,8 @@ class ReadRows:
 
     def mean(self) -> np.ndarray:
         """The mean of the rows X : (d,)."""
-        plain = ReadRows(self._sizes, self._read, self.signs, self._d)
-        total = _sum_of_shards(plain, lambda blocks: sum(X.sum(axis=0) for _, X in blocks))
+        unscaled = ReadRows(self._sizes, self._read, self.signs, self._d)
+        total = _sum_of_shards(unscaled, lambda blocks: sum(X.sum(axis=0) for _, X in blocks))
         mean: np.ndarray = total / self.shape[0]
         return mean
 
@@ -133,12 +133,12 @@ class ReadRows:
 
     def blocks(self, shard: int) -> Iterator[Block]:
         # `buffer` serves all blocks, and each row of `mean` is the mean: both stay in the cache.
-        buffer, mean = np.empty((_BLOCK, self._d)), np.tile(self._mean, (_BLOCK, 1))
+        buffer, mean = np.empty((_BLOCK_ROWS, self._d)), np.tile(self._mean, (_BLOCK_ROWS, 1))
         k = len(self._sizes)
         for number in range(shard * k // self.n_shards, (shard + 1) * k // self.n_shards):
             X, start = self._read(number), int(self._starts[number])
-            for first in range(0, X.shape[0], _BLOCK):
-                rows = X[first : first + _BLOCK]
+            for first in range(0, X.shape[0], _BLOCK_ROWS):
+                rows = X[first : first + _BLOCK_ROWS]
                 b = rows.shape[0]
                 V = buffer[:b]
                 V[:] = rows if isinstance(rows, np.ndarray) else rows.toarray()
@@ -148,17 +148,17 @@ class ReadRows:
 
     def at(self, points: np.ndarray) -> np.ndarray:
         rows = np.empty((len(points), self.shape[1]))
-        numbers = np.searchsorted(self._ends, points, side="right")
-        for number in np.unique(numbers):
-            in_block = numbers == number
+        block_numbers = np.searchsorted(self._ends, points, side="right")
+        for number in np.unique(block_numbers):
+            in_block = block_numbers == number
             X = self._read(number)[points[in_block] - self._starts[number]]
             V = (X if isinstance(X, np.ndarray) else X.toarray()) - self._mean
             rows[in_block] = V if self._Z is None else matmul(V, self._Z)
         return rows * self.signs[points, None]
 
     def take(self, points: np.ndarray) -> "ReadRows":
-        numbers = np.searchsorted(self._ends, points, side="right")
-        sizes = np.bincount(numbers, minlength=len(self._ends))
+        block_numbers = np.searchsorted(self._ends, points, side="right")
+        sizes = np.bincount(block_numbers, minlength=len(self._ends))
         firsts = np.cumsum(sizes) - sizes
 
         def read(number: int) -> Any:

@@ -33,13 +33,13 @@ _MAX_IDLE = 8
 _MAX_ITERATIONS = 100
 # Stop at these residuals: of the gradient relative to `problem.scale`, of the equalities relative
 # to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves. Set by hand.
-_RESIDUAL = 1e-9
-_SUM = 1e-12
+_GRADIENT = 1e-9
+_EQUALITY = 1e-12
 # Guard: an objective below this multiple of the first complementarity counts as zero in the gap.
 _ZERO_OBJECTIVE = 1e-20
 # Fraction of the step to the nearest bound that is taken: longer steps converge in fewer
 # iterations, but leave points so close to a bound that the next steps are short. Set by hand.
-_TO_BOUND = 0.995
+_STEP_FRACTION = 0.995
 
 
 @dataclass
@@ -88,13 +88,13 @@ def minimise(
         residual -= point.y
         residual += point.z
         infeasible = problem.d - matmul(problem.A, point.x)
-        products = float(matmul(point.above, point.y) + matmul(point.below, point.z))
+        complementarity = float(matmul(point.above, point.y) + matmul(point.below, point.z))
         # Guard: if the two terms of the objective cancel, a thousandth of their sizes is the unit.
-        size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
-        first = products if first is None else first
+        scale = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
+        first = complementarity if first is None else first
         # If the objective at the optimum is zero, the gap is relative to `_ZERO_OBJECTIVE` times
         # the first complementarity.
-        point.gap = products / max(size, _ZERO_OBJECTIVE * first, 1e-300)
+        point.gap = complementarity / max(scale, _ZERO_OBJECTIVE * first, 1e-300)
         gradient_error = float(np.abs(residual).max()) / problem.scale
         equality_error = float(np.abs(infeasible).max(initial=0.0))
         equality_error /= max(float(np.abs(point.x).sum()), 1e-300)
@@ -103,21 +103,23 @@ def minimise(
         if not np.isfinite(merit):
             return best
         # A decrease below a quantity's limit, or by less than 10 %, is no progress. Set by hand.
-        remaining = products if point.gap > gap else 0.0
-        sizes = np.array([remaining, max(gradient_error, _RESIDUAL), max(equality_error, _SUM)])
+        remaining = complementarity if point.gap > gap else 0.0
+        sizes = np.array(
+            [remaining, max(gradient_error, _GRADIENT), max(equality_error, _EQUALITY)]
+        )
         n_idle = 0 if (sizes < 0.9 * lowest).any() else n_idle + 1
         lowest = np.minimum(lowest, sizes)
         if merit < best_merit:
             best, best_merit = point, merit
         if (
-            (point.gap <= gap and gradient_error <= _RESIDUAL and equality_error <= _SUM)
+            (point.gap <= gap and gradient_error <= _GRADIENT and equality_error <= _EQUALITY)
             or n_idle > (_MAX_IDLE if point.gap > gap else 1)
             or point.n_iter >= _MAX_ITERATIONS
             or stop(point.n_iter)
         ):
             return best
         try:
-            point = _step(problem, point, residual, infeasible, products)
+            point = _step(problem, point, residual, infeasible, complementarity)
         except LinAlgError:
             return best
 
@@ -140,9 +142,12 @@ def _step(
     point: PrimalDualPoint,
     residual: np.ndarray,
     infeasible: np.ndarray,
-    products: float,
+    complementarity: float,
 ) -> PrimalDualPoint:
-    """Return the point after one iteration; products : s'y + v'z, the others as in `minimise`."""
+    """Return the point after one iteration from the residuals of `minimise`.
+
+    infeasible : d - A x; complementarity : s'y + v'z
+    """
     above, below, y, z = point.above, point.below, point.y, point.z
     weight = y / above
     weight += z / below
@@ -152,10 +157,10 @@ def _step(
     def direction(cy: np.ndarray, cz: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return changes of x, w, b, y, z with which s y and v z change by cy and cz to first
         order. Overwrites cy and cz by the changes of y and z."""
-        right = cy / above
-        right -= cz / below
-        right -= residual
-        dx, dw, db = solve(right, difference, infeasible)
+        rhs = cy / above
+        rhs -= cz / below
+        rhs -= residual
+        dx, dw, db = solve(rhs, difference, infeasible)
         cy -= y * dx
         cy /= above
         cz += z * dx
@@ -164,14 +169,14 @@ def _step(
 
     dx, dw, db, dy, dz = direction(-above * y, -below * z)
     t = min(_longest(above, dx), _longest(below, -dx), _longest(y, dy), _longest(z, dz))
-    change = float(matmul(above, dy) + matmul(dx, y) + matmul(below, dz) - matmul(dx, z))
+    slope = float(matmul(above, dy) + matmul(dx, y) + matmul(below, dz) - matmul(dx, z))
     dy *= dx
     dz *= dx
-    after = products + t * change + t * t * float(dy.sum() - dz.sum())
+    predicted = complementarity + t * slope + t * t * float(dy.sum() - dz.sum())
     m = 2 * len(dx)
-    # Mehrotra's choice; `after` is the complementarity after the predictor's longest step.
-    mu = products / m * (max(after, 0.0) / products) ** 3
-    # The corrector's changes of the products: mu - above y - dx dy and mu - below z + dx dz.
+    # Mehrotra's choice; `predicted` is the complementarity after the predictor's longest step.
+    mu = complementarity / m * (max(predicted, 0.0) / complementarity) ** 3
+    # The corrector's changes of s y and v z: mu - above y - dx dy and mu - below z + dx dz.
     dy += above * y
     np.subtract(mu, dy, out=dy)
     dz -= below * z
@@ -179,7 +184,7 @@ def _step(
     del dx
     dx, dw, db, dy, dz = direction(dy, dz)
     t = min(_longest(above, dx), _longest(below, -dx), _longest(y, dy), _longest(z, dz))
-    t = min(1.0, _TO_BOUND * t)
+    t = min(1.0, _STEP_FRACTION * t)
     for multipliers, old in ((dy, y), (dz, z)):
         multipliers *= t
         multipliers += old
@@ -201,6 +206,6 @@ def _step(
 
 
 def _longest(values: np.ndarray, change: np.ndarray) -> float:
-    """The longest step, at most 1, after which values + step * change are not negative."""
+    """Return the longest step, at most 1, for which values + step * change are not negative."""
     steepest = float((change / values).min())
     return 1.0 if steepest > -1.0 else -1.0 / steepest

@@ -42,5 +42,5 @@ def optimum(
         budget.spend(result.n_iter)
     b = result.coef
     sums = np.array([b[b > 0.0].sum(), -b[b < 0.0].sum()])
-    off = np.abs(sums - (0.5 * norm if has_fixed_norm else sums.mean())).max()
-    return b if max(off, sums.sum() - norm) <= SUM_ERROR * norm else None
+    sum_error = np.abs(sums - (0.5 * norm if has_fixed_norm else sums.mean())).max()
+    return b if max(sum_error, sums.sum() - norm) <= SUM_ERROR * norm else None

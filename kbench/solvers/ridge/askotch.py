@@ -99,9 +99,9 @@ def solve_askotch(
             nu *= 2.0
             mu = min(mu, 1.0 / nu)
             w, v, z = best, best.copy(), best.copy()
-            state.forget()
+            state.discard_estimate()
             continue
-        if state.is_pass and estimate < lowest:
+        if state.covers_pass and estimate < lowest:
             best, lowest = z, estimate
         beta, gamma = 1.0 - np.sqrt(mu / nu), 1.0 / np.sqrt(mu * nu)
         mix = 1.0 / (1.0 + gamma * nu)  # alpha of the paper

@@ -24,7 +24,7 @@ from kbench.solvers.ridge.limited_steps import (
 
 # Least number of blocks in an estimate of the residual: a row with most of the residual may be
 # missing from fewer blocks, even if these are large. Set by hand.
-_WINDOW = 10
+_MIN_BLOCKS = 10
 
 
 class Descent(Steps):
@@ -50,13 +50,13 @@ class Descent(Steps):
     def gradient(self, block: np.ndarray, z: np.ndarray) -> np.ndarray:
         """(K_{block,:} z + alpha z_block - B_block) : (b, m) at z : (n, m). b n kernel values."""
         gradient = self._gradient(self.kernel, block, z)
-        if self._rounding_is_due():
+        if self._rounding_check_is_due():
             exact = self._gradient(self._exact, block, z)
             if np.linalg.norm(exact - gradient) > ROUNDING * np.linalg.norm(exact):
                 self.kernel, gradient = self._exact, exact
         self._blocks.append((len(block), np.square(gradient).sum(axis=0)))
         self._n_rows += len(block)
-        while len(self._blocks) > _WINDOW and self._n_rows - self._blocks[0][0] >= len(self.B):
+        while len(self._blocks) > _MIN_BLOCKS and self._n_rows - self._blocks[0][0] >= len(self.B):
             self._n_rows -= self._blocks.popleft()[0]
         self._samples += len(block)
         self.n_iter += 1
@@ -68,16 +68,16 @@ class Descent(Steps):
         gradient -= self.B[block]
         return gradient
 
-    def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
+    def estimate_after_pass(self, x: np.ndarray) -> np.ndarray | None:
         """Return the estimate if its blocks cover a pass, else None."""
-        return self.estimate() if self.is_pass else None
+        return self.estimate() if self.covers_pass else None
 
     @property
-    def is_pass(self) -> bool:
-        """Whether the estimate covers a pass over the rows, and at least `_WINDOW` blocks."""
-        return len(self._blocks) >= _WINDOW and self._n_rows >= len(self.B)
+    def covers_pass(self) -> bool:
+        """Whether the estimate covers a pass over the rows, and at least `_MIN_BLOCKS` blocks."""
+        return len(self._blocks) >= _MIN_BLOCKS and self._n_rows >= len(self.B)
 
-    def forget(self) -> None:
+    def discard_estimate(self) -> None:
         """Estimate the residual from the following blocks alone."""
         self._blocks.clear()
         self._n_rows = 0
@@ -120,9 +120,9 @@ class Descent(Steps):
             residual = error / np.where(norm == 0.0, 1.0, norm)
             reason = self._limit
             if size < len(x) and reason == "max_iter" and residual.max() <= self._tol:
-                of_all_rows = self.residual(x)
-                residual = residual if of_all_rows is None else of_all_rows
-                size = len(x) if of_all_rows is not None else size
+                full_residual = self.residual(x)
+                residual = residual if full_residual is None else full_residual
+                size = len(x) if full_residual is not None else size
             if size == len(x) and residual.max() <= self._tol:
                 self._result = residual, "tol"
             else:

@@ -37,7 +37,7 @@ from kbench.solvers.ridge.descent import Descent
 from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 
 # Largest q: more eigenvectors cost more in each step, and small ones are noise. Set by hand.
-_DIRECTIONS = 401
+_MAX_DIRECTIONS = 401
 # Guard: smaller multiples of the largest eigenvalue are rounding errors of float32 kernel values.
 _NEGLIGIBLE = 1e-6
 
@@ -80,14 +80,14 @@ def solve_eigenpro(
     step = 1.0 / (k_P.beta + alpha + (batch_size - 1) * k_P.l_q)
     state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     a = np.zeros(Y.shape)
-    batches = passes(n, batch_size, rng)
+    batches = random_batches(n, batch_size, rng)
     while state.goes_on(a):
         block = next(batches)
         g = state.gradient(block, a)
         if not state.estimate().max() <= DIVERGED:
             step *= 0.5
             a = np.zeros(Y.shape)
-            state.forget()
+            state.discard_estimate()
             continue
         gradient_at_sample = state.kernel.product(block, g, rows=sample)
         a = a.copy()  # the trace may hold the old array
@@ -126,11 +126,11 @@ def lower_eigenvalues(
     *,
     batch_size: int,
     n_directions: int | None = None,
-    max_directions: int = _DIRECTIONS,
+    max_directions: int = _MAX_DIRECTIONS,
     ridge: float = 0.0,
     row_ridge: float = 0.0,
 ) -> LoweredEigenvalues:
-    """The preconditioner from the rows `sample` : (s,). O(s^3) time and s^2 kernel values.
+    """Return k_P, estimated from the rows `sample` : (s,), in O(s^3) time and s^2 kernel values.
 
     n_directions : q; the first q - 1 eigenvalues are lowered. None: the largest q, up to
         `max_directions`, whose critical batch size is at most `batch_size`.
@@ -141,8 +141,8 @@ def lower_eigenvalues(
     n_top = min(s, max_directions if q is None else q)
     eigenvalues, vectors = scipy.linalg.eigh(gram, subset_by_index=[s - n_top, s - 1])
     eigenvalues, vectors = eigenvalues[::-1] / s, vectors[:, ::-1]
-    n_values = max(1, int((eigenvalues > _NEGLIGIBLE * eigenvalues[0]).sum()))
-    eigenvalues, vectors = np.maximum(eigenvalues[:n_values], tiny), vectors[:, :n_values]
+    n_resolved = max(1, int((eigenvalues > _NEGLIGIBLE * eigenvalues[0]).sum()))
+    eigenvalues, vectors = np.maximum(eigenvalues[:n_resolved], tiny), vectors[:, :n_resolved]
     # l_i psi_i(x)^2 at the rows of the sample.
     squares = s * np.square(vectors) * eigenvalues
     diagonal = gram.diagonal()
@@ -152,14 +152,14 @@ def lower_eigenvalues(
     betas = np.maximum((diagonal[:, None] - reductions).max(axis=0), tiny)
     if q is None:
         q = max(1, int(((betas + row_ridge) / shifted <= batch_size).sum()))
-    q = min(q, n_values)
+    q = min(q, n_resolved)
     weights = (1.0 - shifted[q - 1] / shifted[: q - 1]) / (s * eigenvalues[: q - 1])
     return LoweredEigenvalues(
         vectors[:, : q - 1], weights, float(eigenvalues[q - 1]), float(betas[q - 1])
     )
 
 
-def passes(n: int, m: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
+def random_batches(n: int, m: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
     """Yield batches of m rows, in endless passes in random orders; drop the last n mod m rows."""
     while True:
         order = rng.permutation(n)

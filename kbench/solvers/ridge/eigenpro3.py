@@ -45,7 +45,7 @@ import numpy as np
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
-from kbench.solvers.ridge.eigenpro import lower_eigenvalues, passes
+from kbench.solvers.ridge.eigenpro import lower_eigenvalues, random_batches
 from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.solvers.ridge.normal_equations import NormalEquations
 from kbench.solvers.ridge.projections import ExactProjection, InexactProjection
@@ -89,10 +89,10 @@ def solve_eigenpro3(
     its eigenvectors. Memory is O(n t + p q), and O(p^2) for the exact projection.
     """
     n = len(kernel)
-    local = np.sort(rng.choice(len(centres), subsample_size, replace=False))
+    sampled = np.sort(rng.choice(len(centres), subsample_size, replace=False))
     k_P = lower_eigenvalues(
         kernel,
-        centres[local],
+        centres[sampled],
         batch_size=n if batch_size is None else batch_size,
         max_directions=n_directions,
         ridge=alpha / n,
@@ -103,7 +103,7 @@ def solve_eigenpro3(
     step = 1.0 / (k_P.beta + (batch_size - 1) * k_P.l_q + batch_size / n * alpha)
     KE = np.zeros((len(centres), k_P.q - 1))  # K_ZS E, which only the ridge needs
     if alpha and k_P.q > 1:
-        KE = kernel.astype(np.float64).product(centres[local], k_P.vectors, rows=centres)
+        KE = kernel.astype(np.float64).product(centres[sampled], k_P.vectors, rows=centres)
     project = (
         InexactProjection(kernel, centres, projection_passes, rng)
         if projection_passes
@@ -114,13 +114,15 @@ def solve_eigenpro3(
     )
     a = np.zeros((len(centres), Y.shape[1]))
     unprojected = _Unprojected(a)
-    batches = passes(n, batch_size, rng)
+    batches = random_batches(n, batch_size, rng)
     while state.goes_on(a):
-        reduced = variance_reduction and state.stagnates
-        if reduced and state.rises:
+        reduces_variance = variance_reduction and state.stagnates
+        if reduces_variance and state.rises:
             step *= 0.5
         block, f = next(batches), a - unprojected.c
-        h = state.gradient(block, f, reduced=reduced, others=unprojected.others)
+        h = state.gradient(
+            block, f, reduces_variance=reduces_variance, further_centres=unprojected.further_centres
+        )
         if state.diverges:
             step *= 0.5
             a = np.zeros(a.shape)
@@ -131,10 +133,10 @@ def solve_eigenpro3(
         ridge = batch_size / n * alpha
         c = ridge * f
         h -= ridge * unprojected.h
-        along = matmul(k_P.vectors.T, h[local]) + matmul(KE.T, c)
-        c[local] -= matmul(k_P.vectors, k_P.weights[:, None] * along)
+        along = matmul(k_P.vectors.T, h[sampled]) + matmul(KE.T, c)
+        c[sampled] -= matmul(k_P.vectors, k_P.weights[:, None] * along)
         unprojected.add(block, step, h, c, state.residuals(block), 1.0 - step * ridge)
-        if reduced or unprojected.n_steps >= projection_period:
+        if reduces_variance or unprojected.n_steps >= projection_period:
             a = a - project(unprojected.h, unprojected.c, state.kernel)
             unprojected = _Unprojected(a)
     if unprojected.n_steps:
@@ -156,13 +158,13 @@ class _Unprojected:
     ----------
     h : (p, t) float64. Values of the first function at the centres.
     c : (p, t) float64. Coefficients of the second function.
-    others : (rows, w). The rows of the batches, and their coefficients in f.
+    further_centres : (rows, w). The rows of the batches, and their coefficients in f.
     n_steps : int
     """
 
     def __init__(self, a: np.ndarray) -> None:
         self.h, self.c = np.zeros(a.shape), np.zeros(a.shape)
-        self.others = np.empty(0, np.intp), np.empty((0, a.shape[1]))
+        self.further_centres = np.empty(0, np.intp), np.empty((0, a.shape[1]))
         self.n_steps = 0
 
     def add(
@@ -177,6 +179,6 @@ class _Unprojected:
         """Add a step with the gradient's h and c and the residuals g; the ridge multiplies w by
         `decay`."""
         self.h, self.c = self.h + step * h, self.c + step * c
-        rows, w = self.others
-        self.others = np.append(rows, block), np.vstack([decay * w, -step * g])
+        rows, w = self.further_centres
+        self.further_centres = np.append(rows, block), np.vstack([decay * w, -step * g])
         self.n_steps += 1

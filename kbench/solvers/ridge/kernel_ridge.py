@@ -28,11 +28,12 @@ from kbench.trace import Deadline, Trace
 
 # Rows of a block of F: products within a block have the precision of F, sums of blocks float64. As
 # in `kbench.approximation.features.factored`; set by hand.
-_BATCH = 4096
+_BLOCK_ROWS = 4096
 # Rows of the matrix whose factorisation is timed, about 10 ms. A larger matrix takes up to half of
 # the time for each multiplication. Set by hand.
 _TIMED_ROWS = 1024
-# Landmarks if the factorisation takes too long: n 500^2 multiplications. Set by hand.
+# Landmarks m if the factorisation takes too long: more landmarks save iterations, but the low-rank
+# preconditioner takes n m^2 multiplications. Set by hand.
 _FEW_LANDMARKS = 500
 
 
@@ -86,7 +87,7 @@ def solve_kernel_ridge(
             F = randomly_pivoted_cholesky(kernel, min(len(kernel), _FEW_LANDMARKS), rng)[1]
             precondition = low_rank_inverse(F if scale is None else F * scale[:, None], alpha)
         else:
-            precondition = inverse(shifted_cholesky(kernel, alpha, scale))
+            precondition = cholesky_inverse(shifted_cholesky(kernel, alpha, scale))
     s = np.ones((1, 1)) if scale is None else scale[:, None]
     return solve_cg(
         lambda V: s * exact.product(all_points, s * V) + alpha * V,
@@ -101,7 +102,7 @@ def solve_kernel_ridge(
 
 
 def _seconds_of_cholesky(kernel: KernelMatrix, trace: Trace) -> float:
-    """Expected seconds of n^3 / 3 multiplications at the speed of 1,024 rows; 0 if n is smaller."""
+    """Estimate the seconds of n^3 / 3 multiplications from 1,024 rows; 0 if n is at most that."""
     m, start = _TIMED_ROWS, trace.running_s()
     if len(kernel) <= m:
         return 0.0
@@ -109,34 +110,36 @@ def _seconds_of_cholesky(kernel: KernelMatrix, trace: Trace) -> float:
     return (trace.running_s() - start) * (len(kernel) / m) ** 3
 
 
-def inverse(factor: tuple[np.ndarray, bool]) -> Callable[[np.ndarray], np.ndarray]:
-    """V -> (L L')^-1 V in the precision of a factor of `shifted_cholesky`; float64."""
+def cholesky_inverse(factor: tuple[np.ndarray, bool]) -> Callable[[np.ndarray], np.ndarray]:
+    """Return V -> (L L')^-1 V for a factor of `shifted_cholesky`, in whose precision the function
+    computes; it returns float64."""
 
     def apply(V: np.ndarray) -> np.ndarray:
-        right = V.astype(factor[0].dtype)
-        return scipy.linalg.cho_solve(factor, right, check_finite=False).astype(np.float64)
+        rhs = V.astype(factor[0].dtype)
+        return scipy.linalg.cho_solve(factor, rhs, check_finite=False).astype(np.float64)
 
     return apply
 
 
 def low_rank_inverse(F: np.ndarray, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
-    """V -> (F F' + alpha I)^-1 V for F : (n, r), float32 or float64; float64.
+    """Return V -> (F F' + alpha I)^-1 V for F : (n, r), float32 or float64; it returns float64.
 
-    O(n r^2 + r^3 / 3) time to make; O(n r) to apply, with products in the precision of F.
+    Making the function takes O(n r^2 + r^3 / 3), a call O(n r) for each column of V, with products
+    in the precision of F.
     """
-    batches = [slice(start, start + _BATCH) for start in range(0, len(F), _BATCH)]
-    core = alpha * np.eye(F.shape[1])
-    for rows in batches:
-        core += matmul(F[rows].T, F[rows])
-    factor = scipy.linalg.cho_factor(core, overwrite_a=True, check_finite=False)
+    blocks = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(F), _BLOCK_ROWS)]
+    shifted_gram = alpha * np.eye(F.shape[1])
+    for rows in blocks:
+        shifted_gram += matmul(F[rows].T, F[rows])
+    factor = scipy.linalg.cho_factor(shifted_gram, overwrite_a=True, check_finite=False)
 
     def apply(V: np.ndarray) -> np.ndarray:
         inner = np.zeros((F.shape[1], V.shape[1]))
-        for rows in batches:
+        for rows in blocks:
             inner += matmul(F[rows].T, V[rows].astype(F.dtype))
         inner = scipy.linalg.cho_solve(factor, inner, check_finite=False).astype(F.dtype)
         out = np.empty(V.shape)
-        for rows in batches:
+        for rows in blocks:
             out[rows] = (V[rows] - matmul(F[rows], inner)) / alpha
         return out
 

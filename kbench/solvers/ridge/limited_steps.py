@@ -28,7 +28,7 @@ MEASURED_ROWS = 2000
 # Rows of a block of the residual; the time limit is checked between blocks. Set by hand.
 RESIDUAL_ROWS = 4096
 # Number of states that the trace gets in a pass over the rows. Set by hand.
-_SHOWN = 10
+_STATES_PER_PASS = 10
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Steps(ABC):
         self._deadline = Deadline(None, trace) if deadline is None else deadline
         self._predictor = predictor
         self._samples = self._n_shown = 0
-        # The estimate at which rounding was last checked; 2 is twice that of coefficients 0.
+        # The estimate at which rounding was last checked; coefficients 0 have the estimate 1.
         self._estimate_checked = 2.0
         self._result: tuple[np.ndarray, str] | None = None
 
     @abstractmethod
-    def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
+    def estimate_after_pass(self, x: np.ndarray) -> np.ndarray | None:
         """Estimated relative residual of x, (m,), at the end of a pass over the rows; else None."""
 
     @abstractmethod
@@ -96,12 +96,12 @@ class Steps(ABC):
         """Relative residual of x in float64, (m,); None if the deadline passes before the end."""
 
     @abstractmethod
-    def forget(self) -> None:
+    def discard_estimate(self) -> None:
         """Discard an estimate that was below `tol` although the residual was not."""
 
     def goes_on(self, x: np.ndarray) -> bool:
         """Whether another step follows x; shows x to the trace."""
-        estimate = self.after_a_pass(x)
+        estimate = self.estimate_after_pass(x)
         if estimate is not None and estimate.max() <= self._threshold:
             residual = self.residual(x)
             if residual is None:
@@ -110,15 +110,15 @@ class Steps(ABC):
                 self._result = residual, "tol"
                 return False
             self._threshold *= 0.5  # The estimate was too low. The factor is set by hand.
-            self.forget()
+            self.discard_estimate()
         if self.n_iter >= self._max_iter or (self.n_iter and self._deadline.passed):
             return False
-        if self._samples * _SHOWN >= (self._n_shown + 1) * len(self.kernel):
-            self._n_shown = self._samples * _SHOWN // len(self.kernel)
+        if self._samples * _STATES_PER_PASS >= (self._n_shown + 1) * len(self.kernel):
+            self._n_shown = self._samples * _STATES_PER_PASS // len(self.kernel)
             self._show(x, self.estimate())
         return True
 
-    def _rounding_is_due(self) -> bool:
+    def _rounding_check_is_due(self) -> bool:
         """Whether to check the rounding of float32 kernel values: the estimate has halved."""
         estimate = self.estimate().max()
         if self.kernel is self._exact or not estimate <= 0.5 * self._estimate_checked:

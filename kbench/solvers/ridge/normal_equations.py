@@ -30,13 +30,13 @@ from kbench.solvers.ridge.limited_steps import (
 _VALUES = 2**21
 # Variance reduction begins after a pass that leaves more than this fraction of the residual of the
 # pass before. Set by hand.
-_STAGNATES = 0.5
+_STAGNATION_RATIO = 0.5
 # Steps of reduced variance are too long if a pass leaves a residual above this multiple of the
 # lowest since variance reduction began. A smaller multiple would react to noise. Set by hand.
-_RISES = 4.0
+_RISE_RATIO = 4.0
 # Largest number of rows from which the rounding of float32 kernel values in the residual is
 # estimated; an estimate is made whenever the residual has halved. Set by hand.
-_CHECKED = 500
+_MAX_CHECKED_ROWS = 500
 
 
 class NormalEquations(Steps):
@@ -76,7 +76,7 @@ class NormalEquations(Steps):
         self._visited = np.zeros(len(self.Y), bool)
         # H, and K_Zn Y of the rows visited.
         self._H: np.ndarray = np.zeros((p, t))
-        self._target: np.ndarray = np.zeros((p, t))
+        self._rhs: np.ndarray = np.zeros((p, t))
         # Sums of squares of r and of Y at the rows visited.
         self._squares_of_r: np.ndarray = np.zeros(t)
         self._squares_of_Y: np.ndarray = np.zeros(t)
@@ -90,26 +90,26 @@ class NormalEquations(Steps):
         rows: np.ndarray,
         a: np.ndarray,
         *,
-        reduced: bool,
-        others: tuple[np.ndarray, np.ndarray],
+        reduces_variance: bool,
+        further_centres: tuple[np.ndarray, np.ndarray],
     ) -> np.ndarray:
         """K_ZB g at a : (p, t), or with variance reduction (b / n) H + K_ZB (g - r_B); (p, t).
 
-        others : indices and coefficients of further centres of f
+        further_centres : indices and coefficients of the centres of f besides Z
 
         Takes b p kernel values, and b for each further centre.
         """
         before = self._r[rows]
         new_Y = ~self._visited[rows, None] * self.Y[rows]
         y = self.Y[rows]
-        if len(others[0]):
-            y = y - self.kernel.product(*others, rows=rows)
-        h, old_h, target = self._sums(self.kernel, rows, a, y, before, new_Y)
+        if len(further_centres[0]):
+            y = y - self.kernel.product(*further_centres, rows=rows)
+        h, old_h, rhs = self._sums(self.kernel, rows, a, y, before, new_Y)
         change = h - old_h
-        if reduced:
+        if reduces_variance:
             h = change + (len(rows) / len(self.Y)) * self._H
         self._H += change
-        self._target += target
+        self._rhs += rhs
         self._squares_of_r += (np.square(self._r[rows]) - np.square(before)).sum(axis=0)
         self._squares_of_Y += np.square(new_Y).sum(axis=0)
         self._visited[rows] = True
@@ -135,11 +135,11 @@ class NormalEquations(Steps):
         nonzero = [array for array in arrays if array.any()]
         sums, size = np.zeros((p, t * (1 + len(nonzero)))), max(1, _VALUES // p)
         for start in range(0, len(rows), size):
-            at = slice(start, start + size)
-            values = kernel.block(rows[at], points).astype(np.float64, copy=False)
-            g = matmul(values, a) - y[at]
-            sums += matmul(values.T, np.hstack([g, *(array[at] for array in nonzero)]))
-            self._r[rows[at]] = g
+            part = slice(start, start + size)
+            values = kernel.block(rows[part], points).astype(np.float64, copy=False)
+            g = matmul(values, a) - y[part]
+            sums += matmul(values.T, np.hstack([g, *(array[part] for array in nonzero)]))
+            self._r[rows[part]] = g
         products = iter(np.split(sums, 1 + len(nonzero), axis=1))
         zero = np.zeros((p, t))
         return [next(products), *(next(products) if array.any() else zero for array in arrays)]
@@ -154,23 +154,23 @@ class NormalEquations(Steps):
         bound = DIVERGED**2 * np.where(self._squares_of_Y == 0.0, 1.0, self._squares_of_Y)
         return not np.all(self._squares_of_r <= bound)
 
-    def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
+    def estimate_after_pass(self, x: np.ndarray) -> np.ndarray | None:
         if self._rows_since_pass < len(self.Y):
             return None
         self._rows_since_pass, before = 0, self._estimate
         self._estimate = self._relative(x)
         if self.stagnates:
-            self.rises = bool(self._estimate.max() > _RISES * self._lowest)
+            self.rises = bool(self._estimate.max() > _RISE_RATIO * self._lowest)
             self._lowest = min(self._estimate.max(), np.inf if self.rises else self._lowest)
-        self.stagnates |= bool(self._estimate.max() > _STAGNATES * before.max())
-        if self._rounding_is_due() and self._rounding(x) > ROUNDING * self._estimate.max():
+        self.stagnates |= bool(self._estimate.max() > _STAGNATION_RATIO * before.max())
+        if self._rounding_check_is_due() and self._rounding(x) > ROUNDING * self._estimate.max():
             self.kernel = self._exact
             self.residual(x)  # H of float64 kernel values
         return self._estimate
 
     def _rounding(self, x: np.ndarray) -> float:
         """Estimate, from some rows, the largest relative residual that rounding of f causes."""
-        size = min(_CHECKED, max(1, _VALUES // len(self.centres)))
+        size = min(_MAX_CHECKED_ROWS, max(1, _VALUES // len(self.centres)))
         rows = np.arange(0, len(self.Y), max(1, len(self.Y) // size))
         exact = self._exact.block(rows, self._exact.points(self.centres))
         rounded = self.kernel.block(rows, self.kernel.points(self.centres))
@@ -187,15 +187,15 @@ class NormalEquations(Steps):
         visited.
         """
         H: np.ndarray = np.zeros(x.shape)
-        target: np.ndarray = np.zeros(x.shape)
+        rhs: np.ndarray = np.zeros(x.shape)
         for start in range(0, len(self.Y), RESIDUAL_ROWS):
             if start and self._deadline.passed:
                 return None
             rows = np.arange(start, min(start + RESIDUAL_ROWS, len(self.Y)))
             products = self._sums(self._exact, rows, x, self.Y[rows], self.Y[rows])
             H += products[0]
-            target += products[1]
-        self._H, self._target = H, target
+            rhs += products[1]
+        self._H, self._rhs = H, rhs
         self._visited[:] = True
         self._squares_of_r = np.square(self._r).sum(axis=0)
         self._squares_of_Y = np.square(self.Y).sum(axis=0)
@@ -212,15 +212,15 @@ class NormalEquations(Steps):
 
     @property
     def _norm(self) -> np.ndarray:
-        norm = np.linalg.norm(self._target, axis=0)
+        norm = np.linalg.norm(self._rhs, axis=0)
         return np.where(norm == 0.0, 1.0, norm)
 
-    def forget(self) -> None:
+    def discard_estimate(self) -> None:
         """Continue with float64 kernel values, from which `residual` has computed H."""
         self.kernel = self._exact
 
-    def result(self, a: np.ndarray, steps_of_a_pass: int, **chosen: float) -> DescentResult:
-        """Return the result of coefficients a : (p, t); a pass takes `steps_of_a_pass` batches.
+    def result(self, a: np.ndarray, steps_per_pass: int, **chosen: float) -> DescentResult:
+        """Return the result of coefficients a : (p, t); a pass takes `steps_per_pass` batches.
 
         If the residual is above `tol`, a is replaced by its multiple of least error at 2,000 rows,
         whose error at these rows is at most that of coefficients 0.
@@ -237,5 +237,5 @@ class NormalEquations(Steps):
             self._result = residual, self._limit
         residual, reason = self._result
         self._show(a, residual)
-        n_passes = -(-self.n_iter // steps_of_a_pass)
+        n_passes = -(-self.n_iter // steps_per_pass)
         return DescentResult(a, n_passes, residual, reason == "tol", reason, chosen)

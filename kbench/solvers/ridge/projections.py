@@ -1,7 +1,7 @@
 """Projections of functions onto the span of p centres Z, given their values at Z.
 
-The function to project is a sum: h has the values at the centres of the first term, c the
-coefficients of the second, which is in the span. A projection returns theta with
+The function to project is a sum: the first term has the values h at the centres, the second term,
+which is in the span, has the coefficients c. A projection returns theta with
 K_ZZ theta = h + K_ZZ c.
 """
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.ridge.eigenpro import lower_eigenvalues, passes
+from kbench.solvers.ridge.eigenpro import lower_eigenvalues, random_batches
 from kbench.solvers.ridge.limited_steps import DIVERGED
 
 # Largest number of centres of a step of EigenPro 2, as in `EigenProRidge`. Set by hand.
@@ -63,7 +63,7 @@ class InexactProjection:
 
     def _solve(self, h: np.ndarray) -> np.ndarray:
         theta, max_norm = np.zeros(h.shape), DIVERGED * np.linalg.norm(h)
-        batches = passes(len(h), self._batch, self._rng)
+        batches = random_batches(len(h), self._batch, self._rng)
         for _ in range(self._n_steps):
             block = next(batches)
             rows = self._centres[block]

@@ -75,7 +75,7 @@ def solve_stochastic_dual(
         if not state.estimate().max() <= DIVERGED:
             beta *= 0.5
             a, v, average = np.zeros(Y.shape), np.zeros(Y.shape), np.zeros(Y.shape)
-            state.forget()
+            state.discard_estimate()
             continue
         v *= momentum
         v[block] -= beta * g

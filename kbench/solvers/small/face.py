@@ -3,14 +3,14 @@
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = const,    l <= 0 <= u
 
 When steps of two coefficients have come near the optimum, mostly the right points are at their
-bounds. The coefficients of the free ones F then follow from one factorisation: on their face,
+bounds. The coefficients of the free points F then follow from one factorisation: on their face,
 
     K_FF d + t 1 = e_F - slope_F,    1'd = 0,
 
 with the change d of the coefficients, the intercept t, e = z - Kb and slope = epsilon times the
 sign of b. A step ends at the first bound that it meets, where that point stays; bound points that
-gain by a step become free. The objective falls with every step, so the end is no worse than the
-beginning.
+gain by a step become free. The objective falls with every step, so the result is no worse than the
+start.
 
 Reference: P. Gill, W. Murray, "Numerically stable methods for quadratic programming", Mathematical
 Programming 1978.
@@ -88,9 +88,9 @@ N_SAVED = 4
 
 @register_jitable(**_OPTIONS)
 def _factorise(L, f):
-    """Cholesky's factor of the lower triangle of L[:f, :f], in place; False: not definite.
+    """Replace the lower triangle of L[:f, :f] by its Cholesky factor; False: it is not definite.
 
-    Four entries of a row at a time: each value that is read takes part in four sums.
+    Four entries of a row are computed at a time, so that each value that is read is in four sums.
     """
     for i in range(f):
         row = L[i]
@@ -172,7 +172,8 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
 
     Notes
     -----
-    f^3 / 6 + O(m f) multiplications for each set of f free points; mostly one or two sets.
+    Takes f^3 / 6 + O(m f) multiplications for each set of f free points; most problems need one or
+    two sets.
     """
     m, n_columns = K.shape[0], K.shape[1]
     beta, z, lower, upper, e = part[B], part[TARGET], part[LOW], part[HIGH], part[E]

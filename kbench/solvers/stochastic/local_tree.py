@@ -40,8 +40,8 @@ _EPSILON = 1e-8  # Adam's, as in the paper
 
 def tree_sizes(depth: int) -> tuple[int, int]:
     """Return the number of nodes, and of vectors: w and p of each node, q of each inner node."""
-    nodes = 2 ** (depth + 1) - 1
-    return nodes, 2 * nodes + nodes // 2
+    n_nodes = 2 ** (depth + 1) - 1
+    return n_nodes, 2 * n_nodes + n_nodes // 2
 
 
 def soft_tree(
@@ -61,22 +61,22 @@ def soft_tree(
     slopes : (b, v)
         df/dZ
     """
-    nodes, _ = tree_sizes(depth)
-    local, gate = Z[:, :nodes], np.tanh(sigma * Z[:, nodes : 2 * nodes])
-    turn = np.tanh(sharpness * Z[:, 2 * nodes :])
-    reach, value = np.ones_like(local), gate * local
+    n_nodes, _ = tree_sizes(depth)
+    local, gate = Z[:, :n_nodes], np.tanh(sigma * Z[:, n_nodes : 2 * n_nodes])
+    turn = np.tanh(sharpness * Z[:, 2 * n_nodes :])
+    indicator, value = np.ones_like(local), gate * local
     slopes = np.empty_like(Z)
     levels = [slice(2**level - 1, 2 ** (level + 1) - 1) for level in range(depth + 1)]
     for above, below in itertools.pairwise(levels):
-        children = reach[:, below]
-        children[:, ::2] = reach[:, above] * (1.0 + turn[:, above]) / 2.0
-        children[:, 1::2] = reach[:, above] * (1.0 - turn[:, above]) / 2.0
-    slopes[:, :nodes] = reach * gate
-    slopes[:, nodes : 2 * nodes] = sigma * reach * local * (1.0 - gate**2)
+        children = indicator[:, below]
+        children[:, ::2] = indicator[:, above] * (1.0 + turn[:, above]) / 2.0
+        children[:, 1::2] = indicator[:, above] * (1.0 - turn[:, above]) / 2.0
+    slopes[:, :n_nodes] = indicator * gate
+    slopes[:, n_nodes : 2 * n_nodes] = sigma * indicator * local * (1.0 - gate**2)
     for above, below in reversed(list(itertools.pairwise(levels))):
         left, right, t = value[:, below][:, ::2], value[:, below][:, 1::2], turn[:, above]
-        inner = slopes[:, 2 * nodes :][:, above]
-        inner[:] = sharpness * (1.0 - t**2) * reach[:, above] * (left - right) / 2.0
+        turn_slopes = slopes[:, 2 * n_nodes :][:, above]
+        turn_slopes[:] = sharpness * (1.0 - t**2) * indicator[:, above] * (left - right) / 2.0
         value[:, above] += (1.0 + t) / 2.0 * left + (1.0 - t) / 2.0 * right
     return value[:, 0], slopes
 
@@ -152,19 +152,19 @@ def train_tree(
     O(max_iter batch_size M d) time.
     """
     n = len(y)
-    nodes, n_vectors = tree_sizes(depth)
-    width = rows(np.zeros(1, np.intp)).shape[1]
+    n_nodes, n_vectors = tree_sizes(depth)
+    n_columns = rows(np.zeros(1, np.intp)).shape[1]
     # Range of the first entries of w, p and q. Set by hand.
-    A = rng.uniform(-1.0, 1.0, (n_vectors, width)).astype(np.float32)
-    probe = rows(rng.permutation(n)[:_MEAN_ROWS])
-    step = _pegasos(A, penalties, nodes) if schedule == "pegasos" else _adam(A, rate, max_iter)
+    A = rng.uniform(-1.0, 1.0, (n_vectors, n_columns)).astype(np.float32)
+    sampled_rows = rows(rng.permutation(n)[:_MEAN_ROWS])
+    step = _pegasos(A, penalties, n_nodes) if schedule == "pegasos" else _adam(A, rate, max_iter)
     penalties = penalties.astype(np.float32)
     sharpness = 1.0
     for t in range(max_iter):
         if t and deadline.passed:
             return A, t
         if t % _UPDATE_STEPS == 0:
-            mean = np.abs(matmul(probe, A[2 * nodes :].T)).mean() if depth else 1.0
+            mean = np.abs(matmul(sampled_rows, A[2 * n_nodes :].T)).mean() if depth else 1.0
             growth = 2.0 ** (_DOUBLINGS * t / max_iter)
             # Guard: 1e-12 keeps s finite if all products are 0.
             sharpness = float(_FIRST_MEAN / max(float(mean), 1e-12) * growth)
@@ -178,15 +178,15 @@ def train_tree(
     return A, max_iter
 
 
-def _pegasos(A: np.ndarray, penalties: np.ndarray, nodes: int) -> Callable[..., None]:
+def _pegasos(A: np.ndarray, penalties: np.ndarray, n_nodes: int) -> Callable[..., None]:
     """Return a function that changes A by step t = 0, 1, ...; it overwrites the gradient."""
-    column = penalties[:, None].astype(np.float32)
+    penalty_column = penalties[:, None].astype(np.float32)
 
     def step(t: int, gradient: np.ndarray, sharpness: float) -> None:
-        gradient -= column * A
-        gradient[2 * nodes :] /= sharpness
+        gradient -= penalty_column * A
+        gradient[2 * n_nodes :] /= sharpness
         A[:] *= (t + 1.0) / (t + 2.0)
-        A[:] -= gradient / (column * np.float32(np.sqrt(t + 2.0)))
+        A[:] -= gradient / (penalty_column * np.float32(np.sqrt(t + 2.0)))
 
     return step
 

@@ -87,7 +87,7 @@ def test_a_given_matrix_is_square():
 @pytest.mark.parametrize("coef0", [0.0, -1.0])
 def test_equal_rows_of_two_classes_end_whatever_the_size_of_kernel_values(coef0, size, monkeypatch):
     """Their curvature is nothing, and steps of the least one move coefficients by 1e-19 of C."""
-    monkeypatch.setattr("kbench.solvers.box_dual.block_descent._STEPS_WHOLE", 1000)
+    monkeypatch.setattr("kbench.solvers.box_dual.block_descent._MAX_STEPS_WHOLE", 1000)
     model = KernelSVC(kernel="poly", degree=5, gamma=0.1, coef0=coef0, C=10.0)
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         model.fit(np.full((2, 1), size), [0, 1])

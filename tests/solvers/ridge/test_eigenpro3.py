@@ -191,7 +191,7 @@ def test_a_residual_that_rises_again_is_told_once():
     told = []
     for multiple in (0.0, 0.9, 0.7, 0.3, 0.3, 0.9):
         state.gradient(everything, multiple * solution, reduced=True, others=none)
-        estimate = state.after_a_pass(multiple * solution)
+        estimate = state.estimate_after_pass(multiple * solution)
         np.testing.assert_allclose(estimate, 1.0 - multiple, rtol=1e-6)
         told.append(state.rises)
     assert told == [False, False, False, True, False, False]
