@@ -22,7 +22,7 @@ from numba import njit
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.kernels.kernel import check_points, check_n_features
+from kbench.kernels.kernel import check_n_features, check_points
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import require_width
 from kbench.stored import check_arrays, require

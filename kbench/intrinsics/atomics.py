@@ -72,9 +72,9 @@ def pause(typing_context):
 
     def generate(context, builder, signature, arguments):
         if binding.get_default_triple().startswith(("x86_64", "i686")):
-            kind = ir.FunctionType(ir.VoidType(), [])
+            function_type = ir.FunctionType(ir.VoidType(), [])
             name = "llvm.x86.sse2.pause"
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [])
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -86,8 +86,10 @@ def yield_core(typing_context):
 
     def generate(context, builder, signature, arguments):
         if os.name == "posix":
-            kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+            function_type = ir.FunctionType(ir.IntType(32), [])
+            builder.call(
+                cgutils.get_or_insert_function(builder.module, function_type, "sched_yield"), []
+            )
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -154,8 +156,8 @@ def _take_blocks(context: Any, code: Any, stored: Any, function: Any, signature:
     start = builder.atomic_rmw("add", _pointer(builder, turn), block, _ORDER)
     builder.cbranch(builder.icmp_signed("<", start, n), body, end)
     builder.position_at_end(body)
-    beyond = builder.add(start, block)
-    stop = builder.select(builder.icmp_signed("<", beyond, n), beyond, n)
+    next_start = builder.add(start, block)
+    stop = builder.select(builder.icmp_signed("<", next_start, n), next_start, n)
     call_arguments = (*unpacked, start, stop)
     context.call_internal_no_propagate(builder, compiled.fndesc, signature, call_arguments)
     builder.branch(head)

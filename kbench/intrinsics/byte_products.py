@@ -107,27 +107,27 @@ def _compile_vnni(typing_context, left, row, panels, first, dots):
             columns.append(builder.load(address, align=4))
         undefined = ir.Constant(vector, ir.Undefined)
         zeros = ir.Constant(vector, [0] * LANES)
-        added = []
+        new_sums = []
         for r in range(ROWS):
             word = builder.load(builder.gep(rows[r], [k]))
             word = builder.insert_element(undefined, word, int32(0))
             word = builder.shuffle_vector(word, undefined, zeros)
             totals = sums[r * VECTORS : (r + 1) * VECTORS]
-            added += [
+            new_sums += [
                 builder.call(multiply_add, [total, word, column])
                 for total, column in zip(totals, columns, strict=True)
             ]
         after = builder.add(k, index(1))
         k.add_incoming(index(0), entry)
         k.add_incoming(after, loop)
-        for before, total in zip(sums, added, strict=True):
+        for before, total in zip(sums, new_sums, strict=True):
             before.add_incoming(zeros, entry)
             before.add_incoming(total, loop)
         builder.cbranch(builder.icmp_signed("<", after, n_words), loop, end)
 
         builder.position_at_end(end)
         out = array(4).data
-        for position, total in enumerate(added):
+        for position, total in enumerate(new_sums):
             address = builder.gep(out, [index(position * LANES)])
             builder.store(total, builder.bitcast(address, vector.as_pointer()), align=4)
         return context.get_dummy_value()

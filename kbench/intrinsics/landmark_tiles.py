@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kbench.intrinsics.vector_instructions import (
-    FREE,
+    FAST_MATH,
     INT32,
     INT64,
     LANES,
@@ -28,10 +28,10 @@ from kbench.intrinsics.vector_instructions import (
     accumulators,
     constant,
     exp2,
-    fused,
     load,
-    pick,
+    multiply_add,
     pointer,
+    shuffle,
     splat,
     store,
     sum_of,
@@ -66,7 +66,7 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
                     value = splat(builder, builder.load(builder.gep(point, [index])))
                     for entry, total in zip(entries, totals, strict=True):
                         difference = builder.fsub(value, entry)
-                        square = fused(builder, difference, difference, builder.load(total))
+                        square = multiply_add(builder, difference, difference, builder.load(total))
                         builder.store(square, total)
             for r, totals in enumerate(sums):
                 for b, (start, total) in enumerate(zip(starts, totals, strict=True)):
@@ -119,7 +119,7 @@ def _compile_weighted_sum(typing_context, values, coef, n_blocks):
         with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
             offset = builder.mul(loop.index, INT64(LANES))
             terms = load(builder, value, offset), load(builder, factor, offset)
-            builder.store(fused(builder, *terms, builder.load(total)), total)
+            builder.store(multiply_add(builder, *terms, builder.load(total)), total)
         return sum_within(builder, builder.load(total))
 
     return types.float32(*[types.intp] * 3), generate
@@ -135,7 +135,7 @@ def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks)
             offset = builder.mul(loop.index, INT64(LANES))
             difference = builder.fsub(load(builder, value, offset), load(builder, base, offset))
             weight = load(builder, factor, offset)
-            builder.store(fused(builder, difference, weight, builder.load(total)), total)
+            builder.store(multiply_add(builder, difference, weight, builder.load(total)), total)
         return sum_within(builder, builder.load(total))
 
     return types.float32(*[types.intp] * 4), generate
@@ -156,8 +156,10 @@ def _compile_form_block(typing_context, values, block, coef, n_rows):
             factor = splat(builder, builder.load(builder.gep(value, [loop.index])))
             offset = builder.add(builder.mul(loop.index, INT64(LANES)), INT64(LANES))
             row = load(builder, matrix, offset)
-            builder.store(fused(builder, factor, row, builder.load(total)), total)
-        product = builder.fmul(builder.load(total), load(builder, column, INT64(0)), flags=FREE)
+            builder.store(multiply_add(builder, factor, row, builder.load(total)), total)
+        product = builder.fmul(
+            builder.load(total), load(builder, column, INT64(0)), flags=FAST_MATH
+        )
         return sum_within(builder, product)
 
     return types.float32(*[types.intp] * 4), generate
@@ -235,8 +237,8 @@ def _transpose(builder: Any, vectors: list[Any]) -> list[Any]:
             a, b = vectors[i], vectors[i | shift]
             first = [j + LANES - shift if j & shift else j for j in range(LANES)]
             second = [j + LANES if j & shift else j + shift for j in range(LANES)]
-            exchanged[i] = pick(builder, a, b, first)
-            exchanged[i | shift] = pick(builder, a, b, second)
+            exchanged[i] = shuffle(builder, a, b, first)
+            exchanged[i | shift] = shuffle(builder, a, b, second)
         vectors = exchanged
     return vectors
 
@@ -272,7 +274,9 @@ def _kernel_tile(n_vectors: int, n_at_once: int) -> Any:
                         entry = broadcast(column, j)
                         for value, total in zip(row_entries, totals, strict=True):
                             difference = builder.fsub(value, entry)
-                            square = fused(builder, difference, difference, builder.load(total))
+                            square = multiply_add(
+                                builder, difference, difference, builder.load(total)
+                            )
                             builder.store(square, total)
                 for j, totals in enumerate(sums):
                     scale = broadcast(first, j)
@@ -301,7 +305,7 @@ def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
                 landmark = builder.add(first, INT64(j))
                 weight = splat(builder, builder.load(builder.gep(factor, [landmark])))
                 term = load(builder, value, builder.mul(landmark, INT64(LANES)))
-                builder.store(fused(builder, term, weight, builder.load(total)), total)
+                builder.store(multiply_add(builder, term, weight, builder.load(total)), total)
         result = sum_of(builder, [builder.load(total) for total in totals])
         store(builder, result, pointer(builder, arguments[3]), INT64(0))
         return context.get_dummy_value()

@@ -21,7 +21,7 @@ FLOAT, INT32, INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 VECTOR, BITS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
 # Fast-math flags: multiply-adds may be fused, but sums keep their order, so that tiles of all
 # shapes give the same bits.
-FREE = ("contract", "nsz")
+FAST_MATH = ("contract", "nsz")
 # Coefficients of a polynomial for 2^f on [-1/2, 1/2], highest degree first, without the constant 1,
 # which makes it exact at f = 0. Its largest relative error is 9e-8, with rounding in float32 2e-7.
 _POLYNOMIAL = (0.0013264727, 0.0096715127, 0.055507337, 0.24022242, 0.69314698)
@@ -58,7 +58,7 @@ def store(builder: Any, value: Any, start: Any, offset: Any) -> None:
     builder.store(value, address).align = 4
 
 
-def pick(builder: Any, a: Any, b: Any, indices: Iterable[int]) -> Any:
+def shuffle(builder: Any, a: Any, b: Any, indices: Iterable[int]) -> Any:
     """A vector of the entries at `indices` in the concatenation of a and b."""
     mask = [ir.Constant(INT32, index) for index in indices]
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT32, len(mask)), mask))
@@ -71,9 +71,9 @@ def splat(builder: Any, scalar: Any) -> Any:
     return builder.shuffle_vector(first_lane, undefined, integers(0))
 
 
-def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
+def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, as one instruction if the processor has it."""
-    return builder.fadd(builder.fmul(a, b, flags=FREE), c, flags=FREE)
+    return builder.fadd(builder.fmul(a, b, flags=FAST_MATH), c, flags=FAST_MATH)
 
 
 def sum_of(builder: Any, vectors: list[Any]) -> Any:
@@ -89,8 +89,8 @@ def sum_within(builder: Any, vector: Any) -> Any:
     width = LANES
     while width > 1:
         width //= 2
-        low = pick(builder, vector, vector, range(width))
-        vector = builder.fadd(low, pick(builder, vector, vector, range(width, 2 * width)))
+        low = shuffle(builder, vector, vector, range(width))
+        vector = builder.fadd(low, shuffle(builder, vector, vector, range(width, 2 * width)))
     return builder.extract_element(vector, ir.Constant(INT32, 0))
 
 
@@ -104,7 +104,7 @@ def exp2(builder: Any, t: Any) -> Any:
     f = builder.fsub(t, builder.fsub(shifted, constant(_TO_INTEGER)))
     p = constant(_POLYNOMIAL[0])
     for coefficient in (*_POLYNOMIAL[1:], 1.0):
-        p = fused(builder, p, f, constant(coefficient))
+        p = multiply_add(builder, p, f, constant(coefficient))
     # Adding the integer to the exponent bits of p, which is in [0.7, 1.5], multiplies by 2^integer.
     power = builder.shl(builder.bitcast(shifted, BITS), integers(23))
     return builder.bitcast(builder.add(builder.bitcast(p, BITS), power), VECTOR)

@@ -23,8 +23,8 @@ from kbench.kernels.work_sharing import Loop, divided, share
 
 # Number of panels of COLUMNS right points that are copied together: 256 consecutive words of a row
 # are whole cache lines. More panels need more scratch memory. Set by hand.
-_PANELS = 4
-_WIDTH = _PANELS * COLUMNS
+_PANELS_PER_COPY = 4
+_COLUMNS_PER_COPY = _PANELS_PER_COPY * COLUMNS
 # Toggling the highest bit of each byte subtracts 128 from it.
 _SIGN_BITS = 0x80808080
 
@@ -38,7 +38,7 @@ def _copy_columns(right, first, width, panels):
     n_words = right.shape[0]
     for k in range(n_words):
         source = right[k, first : first + width]
-        for panel in range(_PANELS):
+        for panel in range(_PANELS_PER_COPY):
             start = panel * COLUMNS
             count = min(COLUMNS, width - start)
             begin = (panel * n_words + k) * COLUMNS
@@ -73,11 +73,11 @@ def _tiles(left, shifts, right, squares, unit, coef, values, block, start, stop)
     block : (a, n) = k, a <= b.
     """
     n_words = left.shape[1]
-    panels = np.zeros(n_words * _WIDTH, np.uint32)
+    panels = np.zeros(n_words * _COLUMNS_PER_COPY, np.uint32)
     dots, partial = np.empty(ROWS * COLUMNS, np.int32), np.empty(COLUMNS, coef.dtype)
-    for begin in range(start, stop, _WIDTH):
-        _copy_columns(right, begin, min(stop - begin, _WIDTH), panels)
-        for first in range(begin, min(stop, begin + _WIDTH), COLUMNS):
+    for begin in range(start, stop, _COLUMNS_PER_COPY):
+        _copy_columns(right, begin, min(stop - begin, _COLUMNS_PER_COPY), panels)
+        for first in range(begin, min(stop, begin + _COLUMNS_PER_COPY), COLUMNS):
             last = min(stop, first + COLUMNS)
             norms = squares[first:last]
             panel = (first - begin) * n_words
@@ -112,7 +112,7 @@ _TILES = Loop(_tiles, _shared_tiles)
 def fill(A: BytePoints, B: BytePoints, unit: float, out: np.ndarray) -> None:
     """Write 2^-(unit D) between a points A and n points B into out : (a, n), C-contiguous."""
     no_coef, no_sums = np.empty(0, out.dtype), np.empty(0)
-    _run(*_left(A), B, out.dtype.type(unit), no_coef, no_sums, out)
+    _run(*_left_operands(A), B, out.dtype.type(unit), no_coef, no_sums, out)
 
 
 def accumulate(
@@ -123,7 +123,7 @@ def accumulate(
     coef : (a,) of the dtype in which values are computed. Sums over six left points (ROWS) have
     that dtype, and are added up in float64.
     """
-    left, shifts = _left(A)
+    left, shifts = _left_operands(A)
     weights = np.zeros(len(left), coef.dtype)
     weights[: len(coef)] = coef
     _run(left, shifts, B, coef.dtype.type(unit), weights, out, np.empty((0, 0), coef.dtype))
@@ -136,7 +136,7 @@ def _run(left: np.ndarray, shifts: np.ndarray, B: BytePoints, *arguments: Any) -
     run(_TILES, *sides, *arguments, n=n, nanoseconds=cost, multiple=COLUMNS)
 
 
-def _left(A: BytePoints) -> tuple[np.ndarray, np.ndarray]:
+def _left_operands(A: BytePoints) -> tuple[np.ndarray, np.ndarray]:
     """Return the points as rows, padded to a multiple of ROWS, and |x|^2 - 256 sum_k x_k."""
     n = A.shape[0]
     words = np.zeros((-(-n // ROWS) * ROWS, len(A.words)), np.uint32)

@@ -9,10 +9,10 @@ from kbench.kernels.threads import run
 from kbench.kernels.work_sharing import Loop, divided, share
 
 # Nanoseconds to gather a value (`scripts/bench_kernels.py`); the number of threads follows from it.
-_NANOSECONDS = 0.4
+_NS_PER_VALUE = 0.4
 # Threads take multiples of this number of columns, a cache line of 32-bit numbers (64 bytes), so
 # that hardly any two threads write to the same line.
-_MULTIPLE = 16
+_CACHE_LINE = 16
 
 
 def take_columns(array: np.ndarray, columns: Any) -> np.ndarray:
@@ -26,8 +26,8 @@ def take_columns(array: np.ndarray, columns: Any) -> np.ndarray:
     # With unsigned indices, the compiled loop does not test for negative ones.
     indices = np.ascontiguousarray(columns, np.int64).view(np.uint64)
     out = np.empty((len(array), len(indices)), array.dtype)
-    cost = _NANOSECONDS * out.size
-    run(_GATHER, array, indices, out, n=len(indices), nanoseconds=cost, multiple=_MULTIPLE)
+    cost = _NS_PER_VALUE * out.size
+    run(_GATHER, array, indices, out, n=len(indices), nanoseconds=cost, multiple=_CACHE_LINE)
     return out
 
 

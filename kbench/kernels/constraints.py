@@ -15,7 +15,7 @@ from kbench.kernels.named import make_kernel
 from kbench.kernels.registry import KERNELS, kernel_names
 
 # Capabilities of kernels, as a message about a refused name calls them.
-_WORDS = {
+_CAPABILITY_PHRASES = {
     "of_rows": "computed from rows",
     "positive_semidefinite": "positive semidefinite",
     "exponential": "exponential in a distance",
@@ -51,7 +51,7 @@ class KernelName(StrOptions):
         super().__init__(set(kernel_names(*self.capabilities)))
 
     def __str__(self) -> str:
-        words = " and ".join(_WORDS[capability] for capability in self.capabilities)
+        words = " and ".join(_CAPABILITY_PHRASES[capability] for capability in self.capabilities)
         names = ", ".join(repr(name) for name in sorted(self.options))
         return f"one of {names}" + (f" (the kernels that are {words})" if words else "")
 

@@ -13,10 +13,10 @@ from kbench.kernels.value_range import limit, refuse
 
 
 class InnerProductKernel(Kernel):
-    """A function of inner products of prepared rows: one GEMM, and `_finish` in place."""
+    """A function of inner products of prepared rows: a GEMM, then `_apply_function` in place."""
 
     @abstractmethod
-    def _largest(self, squared_norm: float) -> float:
+    def _value_bound(self, squared_norm: float) -> float:
         """Bound |inner product| and |value| between rows of at most this squared norm."""
 
     def _prepared(self, X: Any, factor: float, dtype: np.dtype) -> Any:
@@ -27,14 +27,14 @@ class InnerProductKernel(Kernel):
             if entries.size:
                 largest = max(float(entries.max()), -float(entries.min()))
                 # The norms are computed only if this bound on them is too large.
-                if not self._largest(rows.shape[1] * largest * largest) <= limit(dtype):
-                    value = self._largest(float(squared_norms(rows).max()))
+                if not self._value_bound(rows.shape[1] * largest * largest) <= limit(dtype):
+                    value = self._value_bound(float(squared_norms(rows).max()))
                     if not value <= limit(dtype):
                         refuse(self, value, dtype)
         return rows
 
     @abstractmethod
-    def _finish(self, out: np.ndarray) -> None:
+    def _apply_function(self, out: np.ndarray) -> None:
         """Turn inner products into kernel values in place."""
 
     @abstractmethod
@@ -51,10 +51,10 @@ class InnerProductKernel(Kernel):
             out[...] = inner
         else:
             matmul(A.toarray() if sp.issparse(A) else A, B.T, out=out)
-        self._finish(out)
+        self._apply_function(out)
 
     def bound(self, A: Any) -> float:
-        return self._largest(float(squared_norms(A).max(initial=0.0)))
+        return self._value_bound(float(squared_norms(A).max(initial=0.0)))
 
     def entry_error(self, A: Any) -> float:
         largest = float(squared_norms(A).max(initial=0.0))

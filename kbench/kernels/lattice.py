@@ -95,14 +95,14 @@ class Lattice:
             steps = steps[(off_lattice <= rounding[checked]).all(axis=1)]
             if not len(steps):
                 return None
-        chosen = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
-        values = np.concatenate([rows - low for _, rows in dense_chunks(X[chosen], columns)])
+        sample_rows = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
+        values = np.concatenate([rows - low for _, rows in dense_chunks(X[sample_rows], columns)])
         values = np.unique(values)
         sampled = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
         for sample in (values[sampled[:: len(sampled) // 64 + 1]], values[sampled]):
             multiples = sample / steps[:, None]
-            misses = np.abs(multiples - np.rint(multiples)).max(axis=1) * steps
-            steps = steps[misses <= tol]
+            off_lattice = np.abs(multiples - np.rint(multiples)).max(axis=1) * steps
+            steps = steps[off_lattice <= tol]
         if not len(steps):
             return None
         # All columns get the same offset if possible, as new rows may have values below `low`.
@@ -120,14 +120,19 @@ class Lattice:
         tol = _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
         words = np.empty((-(-p // 4), n), np.uint32)
         totals, squares = np.empty(n, np.int32), np.empty(n, np.int32)
-        off: list[slice] = []  # chunks with a value off the lattice
+        rejected: list[slice] = []  # chunks with a value off the lattice
 
         def pack(rows: slice, values: np.ndarray) -> None:
             values = values - self.offset
             k = np.rint(values / self.step)
             values -= self.step * k
-            if off or k.min() < 0.0 or k.max() > LEVELS or np.abs(values, out=values).max() > tol:
-                off.append(rows)
+            if (
+                rejected
+                or k.min() < 0.0
+                or k.max() > LEVELS
+                or np.abs(values, out=values).max() > tol
+            ):
+                rejected.append(rows)
                 return
             totals[rows], squares[rows] = k.sum(axis=1), np.einsum("ij,ij->i", k, k)
             padded = np.zeros((len(k), 4 * len(words)), np.uint8)
@@ -135,7 +140,7 @@ class Lattice:
             words[:, rows] = padded.view("<u4").T
 
         each_chunk(X, self.columns, pack)
-        if off:
+        if rejected:
             return None
         return BytePoints(words, totals, squares, factor)
 

@@ -27,7 +27,7 @@ _MIN_BITS = 8
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 # Rows examined at a time: more rows take more memory, fewer cost more calls. Set by hand.
-_CHUNK = 4096
+_CHUNK_ROWS = 4096
 # Least number of 8-bit features for byte products: with fewer, tiles are as fast. Byte products
 # take bits as bytes, too, and are used up to this number of bits per 8-bit feature. Set by hand.
 _MIN_BYTE_FEATURES = 32
@@ -93,10 +93,10 @@ class Layout:
                 return None
         sums: dict[int, np.ndarray] = {}
 
-        def add(rows: slice, values: np.ndarray) -> None:
+        def add_chunk(rows: slice, values: np.ndarray) -> None:
             sums[rows.start] = values.sum(axis=0)
 
-        each_chunk(X, features, add)
+        each_chunk(X, features, add_chunk)
         # The order of the sum does not depend on which thread finished first.
         mean = np.sum([sums[start] for start in sorted(sums)], axis=0) / X.shape[0]
         origin = origin_of(X, mean, features)
@@ -127,14 +127,16 @@ class Layout:
             return self._pack_sparse(X)
         words = np.empty((self.n_words, X.shape[0]), np.uint32)
         columns = self.bits.astype(np.uint64)
-        unpacked: list[slice] = []  # chunks with a third value
+        failed_chunks: list[slice] = []  # chunks with a third value
 
         def pack(rows: slice, values: np.ndarray) -> None:
-            if unpacked or not _pack_bits(values, columns, self.low, self.high, words, rows.start):
-                unpacked.append(rows)
+            if failed_chunks or not _pack_bits(
+                values, columns, self.low, self.high, words, rows.start
+            ):
+                failed_chunks.append(rows)
 
         each_slice(X, pack)
-        return None if unpacked else words
+        return None if failed_chunks else words
 
     def _pack_sparse(self, X: Any) -> np.ndarray | None:
         """Pack canonical CSR rows; O(nnz)."""
@@ -154,8 +156,10 @@ class Layout:
 
     def unpack(self, words: np.ndarray) -> np.ndarray:
         """Return the bits of words : (n_words, b) as (q, b) bool."""
-        ordered = np.ascontiguousarray(words.T).astype("<u4").view(np.uint8)
-        return np.unpackbits(ordered, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(bool)
+        point_bytes = np.ascontiguousarray(words.T).astype("<u4").view(np.uint8)
+        return np.unpackbits(point_bytes, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(
+            bool
+        )
 
     def check_stored(self) -> None:
         check_arrays(
@@ -186,8 +190,8 @@ def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
     others = np.zeros(X.shape[1], np.uint8)
     for examine in (_widen, _find_others):
-        for start in range(0, X.shape[0], _CHUNK):
-            rows = X[start : start + _CHUNK]
+        for start in range(0, X.shape[0], _CHUNK_ROWS):
+            rows = X[start : start + _CHUNK_ROWS]
             dtype = np.float32 if rows.dtype == np.float32 else np.float64
             examine(np.ascontiguousarray(rows, dtype), low, high, others)
     return low, high, others == 0

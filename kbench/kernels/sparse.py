@@ -16,9 +16,9 @@ from kbench.kernels.work_sharing import Loop, divided, share
 
 # Rows of A in a pass: their inner products with a row of B, 8 KiB in float64, stay in the L1 cache.
 # Set by hand.
-_ROWS = 1024
+_PASS_ROWS = 1024
 # Columns of the output written together: a cache line of float32.
-_COLUMNS = 16
+_LINE = 16
 _Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -29,13 +29,11 @@ def products(A: Any, B: Any, out: np.ndarray) -> None:
     column, and O(d) for every 1,024 rows of A. Memory: a copy of the nonzeros of those rows.
     """
     right = _arrays(B)
-    for start in range(0, A.shape[0], _ROWS):
-        left = _arrays(sp.csc_array(A[start : start + _ROWS]))
-        block = out[start : start + _ROWS]
+    for start in range(0, A.shape[0], _PASS_ROWS):
+        left = _arrays(sp.csc_array(A[start : start + _PASS_ROWS]))
+        block = out[start : start + _PASS_ROWS]
         # One nanosecond for each inner product is a rough estimate, set by hand.
-        run(
-            _MULTIPLY, *left, *right, block, n=B.shape[0], nanoseconds=block.size, multiple=_COLUMNS
-        )
+        run(_MULTIPLY, *left, *right, block, n=B.shape[0], nanoseconds=block.size, multiple=_LINE)
 
 
 def _arrays(matrix: Any) -> _Arrays:
@@ -46,9 +44,9 @@ def _arrays(matrix: Any) -> _Arrays:
 def _multiply(column_start, owners, values, row_start, indices, data, out, start, stop):
     """out[:, j] = A @ (row j of B), start <= j < stop; A as CSC (owners: row indices), B as CSR."""
     n_rows = out.shape[0]
-    acc = np.empty(_COLUMNS * n_rows, data.dtype)
-    for first in range(start, stop, _COLUMNS):
-        width = min(stop - first, _COLUMNS)
+    acc = np.empty(_LINE * n_rows, data.dtype)
+    for first in range(start, stop, _LINE):
+        width = min(stop - first, _LINE)
         for c in range(width):
             sums = acc[c * n_rows : (c + 1) * n_rows]
             for r in range(n_rows):
@@ -96,7 +94,7 @@ def products_of_function(apply_f: Any) -> Any:
     """
 
     @njit(nogil=True, fastmath={"contract", "nsz"})
-    def replace(inner, half_left, half_right):
+    def replace_products(inner, half_left, half_right):
         for i in range(inner.shape[0]):
             row, half = inner[i], half_left[i]
             for j in range(row.shape[0]):
@@ -104,4 +102,4 @@ def products_of_function(apply_f: Any) -> Any:
                 row[j] = exponent if exponent < 0 else exponent - exponent  # as in `exponentiate`
             apply_f(row)
 
-    return replace
+    return replace_products

@@ -11,7 +11,7 @@ import numpy as np
 
 # Guard: kernel values may be as large as this fraction of the largest float. Sums of a few values,
 # such as K_ii + K_jj - 2 K_ij, are then finite.
-_FRACTION = 2.0**-6
+_MAX_FRACTION = 2.0**-6
 
 
 class KernelRangeError(ValueError):
@@ -20,7 +20,7 @@ class KernelRangeError(ValueError):
 
 def limit(dtype: Any) -> float:
     """Return the largest absolute kernel value in float32 or float64 that is accepted."""
-    return _FRACTION * float(np.finfo(dtype).max)
+    return _MAX_FRACTION * float(np.finfo(dtype).max)
 
 
 def check_values(kernel: object, values: np.ndarray, dtype: Any) -> None:

@@ -18,7 +18,7 @@ import scipy.linalg
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
-from kbench.kernels.kernel import check_points, check_n_features
+from kbench.kernels.kernel import check_n_features, check_points
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 from kbench.stored import check_arrays, check_indices, require

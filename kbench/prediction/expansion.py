@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kbench.kernels import KernelMatrix, expand
-from kbench.kernels.kernel import check_points, check_n_features
+from kbench.kernels.kernel import check_n_features, check_points
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 from kbench.stored import check_arrays, require

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.kernels.kernel import check_points, check_n_features, squared_norms
+from kbench.kernels.kernel import check_n_features, check_points, squared_norms
 from kbench.kernels.matrix import nbytes
 from kbench.kernels.origin import NEAR, origin_of
 from kbench.prediction.flops import expansion_flops, require_width

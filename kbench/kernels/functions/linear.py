@@ -29,10 +29,10 @@ class Linear(InnerProductKernel):
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return self._prepared(X, 1.0, dtype)
 
-    def _finish(self, out: np.ndarray) -> None:
+    def _apply_function(self, out: np.ndarray) -> None:
         pass
 
-    def _largest(self, squared_norm: float) -> float:
+    def _value_bound(self, squared_norm: float) -> float:
         return squared_norm
 
     def _error_factor(self, largest: float) -> float:

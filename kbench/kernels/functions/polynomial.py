@@ -66,13 +66,13 @@ class Polynomial(InnerProductKernel):
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return self._prepared(X, np.sqrt(self.gamma), dtype)
 
-    def _largest(self, squared_norm: float) -> float:
+    def _value_bound(self, squared_norm: float) -> float:
         try:
             return float(max(squared_norm, (squared_norm + abs(self.coef0)) ** self.degree))
         except OverflowError:
             return math.inf
 
-    def _finish(self, out: np.ndarray) -> None:
+    def _apply_function(self, out: np.ndarray) -> None:
         out += self.coef0
         # Squaring repeatedly is faster than np.power, which calls a scalar pow for each value.
         base = out.copy() if self.degree > 1 else out

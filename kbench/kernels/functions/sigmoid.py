@@ -28,10 +28,10 @@ class Sigmoid(InnerProductKernel):
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return self._prepared(X, np.sqrt(self.gamma), dtype)
 
-    def _largest(self, squared_norm: float) -> float:
+    def _value_bound(self, squared_norm: float) -> float:
         return squared_norm + abs(self.coef0)
 
-    def _finish(self, out: np.ndarray) -> None:
+    def _apply_function(self, out: np.ndarray) -> None:
         out += self.coef0
         np.tanh(out, out=out)
 

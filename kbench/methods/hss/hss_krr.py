@@ -23,7 +23,7 @@ from kbench.methods.base.posterior import posterior_std
 from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
-from kbench.solvers.ridge.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
+from kbench.solvers.ridge.kernel_ridge import cholesky_inverse, shifted_cholesky, solve_kernel_ridge
 from kbench.trace import Trace
 from kbench.validated import choice, fit_context, usual, validate_data
 
@@ -212,7 +212,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
                 kernel,
                 targets,
                 self.alpha_,
-                precondition=inverse(factor),
+                precondition=cholesky_inverse(factor),
                 tol=_EXACT_TOL,
                 max_iter=_EXACT_MAX_ITER,
             )

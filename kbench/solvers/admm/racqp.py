@@ -130,15 +130,15 @@ def solve_racqp(
             signs, before = y[block], x[block]
             scale = factor * np.outer(signs, signs)
             H = np.multiply(rows[:, block], scale, dtype=np.float64)
-            right = 1.0 - factor * signs * products[block] + matmul(H, before)
-            right += (
+            rhs = 1.0 - factor * signs * products[block] + matmul(H, before)
+            rhs += (
                 signs * (eta - beta * (sum_yx - matmul(signs, before)))
                 + zeta[block]
                 + beta * w[block]
             )
             H += beta * np.outer(signs, signs)
             H[np.diag_indices_from(H)] += beta
-            x[block] = scipy.linalg.solve(H, right, assume_a="pos", overwrite_a=True)
+            x[block] = scipy.linalg.solve(H, rhs, assume_a="pos", overwrite_a=True)
             change = signs * (x[block] - before)
             products += matmul(change.astype(rows.dtype), rows)
             sum_yx += float(change.sum())

@@ -35,10 +35,10 @@ from kbench.trace import Deadline, Trace
 # Boyd, Parikh, Chu, Peleato and Eckstein, "Distributed Optimization and Statistical Learning via
 # the Alternating Direction Method of Multipliers" (2011), section 3.4: beta changes only if the
 # residuals differ by more than the factor 10; over-relaxation by 1.5 to 1.8 improves convergence.
-_BALANCE = 10.0
+_MAX_RATIO = 10.0
 _RELAXATION = 1.6
 # Least number of iterations between changes of beta; each costs a factorisation. Set by hand.
-_PATIENCE = 40
+_MIN_ITERATIONS = 40
 # A variable is free if its distances from 0 and C exceed this number times min(C, 1); the authors
 # use 1e-5 as the distance.
 _AT_BOUND = 1e-5
@@ -140,10 +140,10 @@ def solve_admm(
             relaxed = x if tol is None else relaxation * x + (1.0 - relaxation) * z
             before = z
             z = np.clip(relaxed - mu / beta, 0.0, C)
-            ascent = beta * (relaxed - z)
-            mu = mu - ascent
+            mu_step = beta * (relaxed - z)
+            mu = mu - mu_step
             if tol is None:
-                length = beta * _squares(z - before) + _squares(ascent) / beta
+                length = beta * _squared_norms(z - before) + _squared_norms(mu_step) / beta
                 if n_iter == 1:
                     first_length = length
                 growth = length / first_length
@@ -151,20 +151,20 @@ def solve_admm(
             dual = beta * float(np.abs(z - before).max())
             trace(n_iter=n_iter, primal_residual=primal, dual_residual=dual, beta=beta)
             converged = tol is not None and max(primal, dual) <= tol
-            factor = 1.0
-            if adapts_beta and not converged and n_iter - last_change >= _PATIENCE:
-                factor = _beta_factor(primal, dual)
-            if factor != 1.0:
+            beta_factor = 1.0
+            if adapts_beta and not converged and n_iter - last_change >= _MIN_ITERATIONS:
+                beta_factor = _beta_factor(primal, dual)
+            if beta_factor != 1.0:
                 last_change = n_iter
                 try:
                     with trace.phase("factor"):
-                        solve = factorise(beta * factor)
+                        solve = factorise(beta * beta_factor)
                 except np.linalg.LinAlgError:
                     # An approximate K is indefinite, with an eigenvalue below -(new beta). beta is
                     # not changed again.
                     adapts_beta = False
                 else:
-                    beta *= factor
+                    beta *= beta_factor
                     s = _solve_ones(solve, n)
     is_complete = converged if tol is not None else n_iter == max_iter
     reason = "tol" if converged else "max_iter" if n_iter == max_iter else "max_time"
@@ -182,7 +182,7 @@ def solve_admm(
     )
 
 
-def _squares(V: np.ndarray) -> np.ndarray:
+def _squared_norms(V: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->j", V, V)
 
 
@@ -196,10 +196,10 @@ def _beta_factor(primal: float, dual: float) -> float:
     The factor is the square root of primal / dual, limited to [1/10, 10]; set by hand. Guard: both
     residuals count as at least 1e-300.
     """
-    if min(primal, dual) > 0.0 and max(primal / dual, dual / primal) <= _BALANCE:
+    if min(primal, dual) > 0.0 and max(primal / dual, dual / primal) <= _MAX_RATIO:
         return 1.0
     ratio = math.sqrt(max(primal, 1e-300) / max(dual, 1e-300))
-    return min(max(ratio, 1.0 / _BALANCE), _BALANCE)
+    return min(max(ratio, 1.0 / _MAX_RATIO), _MAX_RATIO)
 
 
 def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
@@ -220,8 +220,8 @@ def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
     free = in_heavy_class & (z < C)
     free_suffice = np.where(free, z, 0.0).sum(axis=0) >= np.abs(surplus)
     is_reduced = np.where(free_suffice, free, in_heavy_class)
-    total = np.where(is_reduced, z, 0.0).sum(axis=0)
-    factor = 1.0 - np.abs(surplus) / np.where(total > 0.0, total, 1.0)
+    reducible_sum = np.where(is_reduced, z, 0.0).sum(axis=0)
+    factor = 1.0 - np.abs(surplus) / np.where(reducible_sum > 0.0, reducible_sum, 1.0)
     return np.where(is_reduced, z * factor, z)
 
 
@@ -241,8 +241,8 @@ def intercepts(
     -------
     (m,)
     """
-    near = _AT_BOUND * np.minimum(C, 1.0)
-    free = (z > near) & (z < C - near)
+    tolerance = _AT_BOUND * np.minimum(C, 1.0)
+    free = (z > tolerance) & (z < C - tolerance)
     counts, e = free.sum(axis=0), Y - product(Y * z)
     means = np.where(free, e, 0.0).sum(axis=0) / np.maximum(counts, 1)
     for j in np.flatnonzero(counts == 0):

@@ -57,25 +57,28 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
     real = K.dtype.type
     zero, half = real(0), real(0.5)
     d = diagonal.astype(K.dtype)
-    inverse = real(1) / d
+    inverse_d = real(1) / d
     grow, fall = np.empty(q, K.dtype), np.empty(q, K.dtype)
     # Without epsilon, w = e serves: a move that a bound forbids is clipped to 0.
-    kinked = epsilon > 0.0
-    w = np.empty(q, K.dtype) if kinked else v
-    lift, drop = np.empty(w.shape[0] * kinked, K.dtype), np.empty(w.shape[0] * kinked, K.dtype)
+    has_kinks = epsilon > 0.0
+    w = np.empty(q, K.dtype) if has_kinks else v
+    lift, drop = (
+        np.empty(w.shape[0] * has_kinks, K.dtype),
+        np.empty(w.shape[0] * has_kinks, K.dtype),
+    )
     for k in range(q):
         up, down = distances(beta[k], lower[k], upper[k])
         grow[k], fall[k] = up, down
-        if kinked:
+        if has_kinks:
             lift[k], drop[k] = lift_and_drop(beta[k], up, down, epsilon)
-    min_gain = 0.5 * stop * stop * inverse.max()
+    min_gain = 0.5 * stop * stop * inverse_d.max()
     step = 0
     while step < max_steps:
-        if kinked:
+        if has_kinks:
             for k in range(q):
                 w[k] = max(v[k] + lift[k], zero) + min(v[k] + drop[k], zero)
         for k in range(q):
-            move = min(max(w[k] * inverse[k], -fall[k]), grow[k])
+            move = min(max(w[k] * inverse_d[k], -fall[k]), grow[k])
             gain[k] = move * (w[k] - half * d[k] * move)
         i = position_of_largest(gain_bits)
         # The gain of an unclipped step is w^2 / (2 K_ii), so the violation can only be at most
@@ -90,16 +93,16 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
         # A step ends at 0 at the latest; in a classifier 0 is one of the bounds.
         lowest = lower[i] if x <= 0.0 else 0.0
         highest = upper[i] if x >= 0.0 else 0.0
-        new = min(max(x + w[i] / diagonal[i], lowest), highest)
-        delta = real(new - x)
+        new_x = min(max(x + w[i] / diagonal[i], lowest), highest)
+        delta = real(new_x - x)
         if delta == zero:
             # The violation is below the resolution of b_i.
             break
-        beta[i] = new
-        up, down = distances(new, lower[i], upper[i])
+        beta[i] = new_x
+        up, down = distances(new_x, lower[i], upper[i])
         grow[i], fall[i] = up, down
-        if kinked:
-            lift[i], drop[i] = lift_and_drop(new, up, down, epsilon)
+        if has_kinks:
+            lift[i], drop[i] = lift_and_drop(new_x, up, down, epsilon)
         row = K[i]
         for k in range(q):
             v[k] -= delta * row[k]

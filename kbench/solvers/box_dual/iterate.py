@@ -63,7 +63,7 @@ class Budget:
         self._lock = threading.Lock()
 
     @property
-    def in_order(self) -> bool:
+    def order_is_observed(self) -> bool:
         """Whether the order in which subproblems are solved can be observed."""
         return self.trace.active or self.max_iter < math.inf
 
@@ -223,9 +223,9 @@ class Iterate:
         """Correct the sum of the coefficients for the rounding errors of the steps."""
         surplus = float(self.beta.sum()) - self.total
         if self.coupled and abs(surplus) > _SUM_ERROR * float(np.abs(self.beta).sum()):
-            self.subtract(surplus)
+            self.lower_sum(surplus)
 
-    def subtract(self, surplus: float) -> None:
+    def lower_sum(self, surplus: float) -> None:
         """Lower the sum of the coefficients by `surplus`, each in proportion to its distance from
         the bound that it approaches. Only free points move, unless their distances add up to at
         most the surplus.

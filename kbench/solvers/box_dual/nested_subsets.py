@@ -5,7 +5,7 @@
     for l = 2 ... L:
       remove points with large KKT slack from S
       e_i = z_i - K[i, support] b for i in N_l \\ S         computed on the fly, nothing is stored
-      near = points with slack below _FAR, far = the others
+      near = points with slack below _FAR_SLACK, far = the others
       repeat
         V = near points that violate by more than the tolerance
         if V: S <- S + the worst of V; solve on S; update e of near
@@ -17,7 +17,7 @@
 Points outside S keep their coefficient, 0 or C, and contribute to e like all others. Only the last
 level is solved to the target. The loop ends because every pass adds a point to S, moves a point
 from far to near or lowers the tolerance by a constant factor: a point is removed from S at most
-_REMOVALS times, and no point of a level moves from near to far.
+_MAX_REMOVALS times, and no point of a level moves from near to far.
 
 With all points in S, ijcnn1 takes 2.1 times as long (`scripts/ablate_svm.py`, `nested_subsets`).
 """
@@ -39,26 +39,26 @@ _FIRST_OF_FEW, _FIRST_FRACTION = 256, 16
 # size of S against updates of the residual outside it. Set by hand on cod-rna and a9a; the counts
 # of kernel values that `scripts/ablate_svm.py` prints show the effect of a change.
 # Tolerance of all solves but the last level's.
-_LOOSE = 0.1
+_LOOSE_TOLERANCE = 0.1
 # A point whose slack is above this is far: its residual is updated only if no near point violates.
-_FAR = 1.0
+_FAR_SLACK = 1.0
 # A point whose slack is above this is removed from S.
-_IDLE = 0.3
+_IDLE_SLACK = 0.3
 # A far point whose slack has fallen below this becomes a near point.
-_APPROACHED = 0.15
+_NEAR_SLACK = 0.15
 # Factor by which the tolerance falls on the last level, until it is within a factor of 2 of the
 # target. Set by hand.
-_TIGHTEN = 0.05
+_TIGHTENING = 0.05
 # If the free points do not fit into a working set and S would hold more than this fraction of the
 # level, S gets all points of the level and their matrix is stored: steps on a part of the points
 # find free points that the others change again (docs/solver.md, "Constants").
-_MAX_OF_LEVEL = 0.4
+_MAX_LEVEL_FRACTION = 0.4
 # A solve after points have joined S first ends at this fraction of their largest violation, unless
 # the tolerance is higher. Set by hand.
-_RELAXED = 0.1
+_RELAXATION = 0.1
 # How often a point may be removed from S, and the least fraction of S that is removed within a
 # level: a removal drops the stored kernel rows. Set by hand.
-_REMOVALS = 2
+_MAX_REMOVALS = 2
 _REMOVED_FRACTION = 0.4
 
 
@@ -80,7 +80,7 @@ class NestedSubsets:
         max_first = max(_FIRST_OF_FEW, n // _FIRST_FRACTION)
         self._first_subset = min(descent.options.first_subset, max_first)
         # How often each point was removed from S; the limit, if none may be removed.
-        self._removals = np.full(n, _REMOVALS if all_in_S else 0, np.int8)
+        self._removals = np.full(n, _MAX_REMOVALS if all_in_S else 0, np.int8)
         if all_in_S:
             self._add(np.arange(n))
 
@@ -91,7 +91,7 @@ class NestedSubsets:
         while sizes[0] // _GROWTH >= self._first_subset and not self._in_S.any():
             sizes.insert(0, sizes[0] // _GROWTH)
         order = self.rng.permutation(n)
-        loose_tol = max(target, _LOOSE * it.scale)
+        loose_tol = max(target, _LOOSE_TOLERANCE * it.scale)
         if not self._in_S.any():
             self._add(order[: sizes[0]])
         self.descent.solve(target if len(sizes) == 1 else loose_tol)
@@ -112,13 +112,13 @@ class NestedSubsets:
         """Solve from an iterate whose residual is up to date at all points."""
         it = self.iterate
         slack = it.slack()
-        joins = (it.beta != 0.0) & (slack < _IDLE * it.scale) | (slack < -target)
-        self._add(np.flatnonzero(joins & ~self._in_S))
+        is_joining = (it.beta != 0.0) & (slack < _IDLE_SLACK * it.scale) | (slack < -target)
+        self._add(np.flatnonzero(is_joining & ~self._in_S))
         if self._in_S.all():
             self.descent.solve(target)
             return
         violation = max(0.0, -float(slack.min()))
-        loose_tol = max(target, min(_LOOSE * it.scale, _RELAXED * violation))
+        loose_tol = max(target, min(_LOOSE_TOLERANCE * it.scale, _RELAXATION * violation))
         self._solve_level(np.flatnonzero(~self._in_S), loose_tol, target)
 
     def _solve_level(self, outside: np.ndarray, loose_tol: float, target: float | None) -> None:
@@ -127,7 +127,7 @@ class NestedSubsets:
         The level ends at the tolerance `target`; if that is None, at `loose_tol`.
         """
         it, descent = self.iterate, self.descent
-        far = it.slack(outside) >= _FAR * it.scale
+        far = it.slack(outside) >= _FAR_SLACK * it.scale
         near, far = outside[~far], outside[far]
         beta_of_far = it.beta.copy()  # the coefficients that the residual of `far` belongs to
         tolerance = loose_tol
@@ -155,7 +155,7 @@ class NestedSubsets:
                 near = np.concatenate([near, self._remove_idle(_REMOVED_FRACTION)])
                 self._add(violators)
                 near = near[~self._in_S[near]]
-                relaxed_tol = max(tolerance, _RELAXED * worst)
+                relaxed_tol = max(tolerance, _RELAXATION * worst)
                 self._solve(relaxed_tol, near)
                 if relaxed_tol > tolerance and it.slack(near).min(initial=0.0) >= -tolerance:
                     self._solve(tolerance, near)
@@ -166,19 +166,21 @@ class NestedSubsets:
             beta_of_far = it.beta.copy()
             is_final = tolerance <= target
             slack = it.slack(far)
-            is_near = slack < (-target if is_final else _APPROACHED * it.scale)
+            is_near = slack < (-target if is_final else _NEAR_SLACK * it.scale)
             near, far = np.concatenate([near, far[is_near]]), far[~is_near]
             if is_final and not is_near.any():
                 return
             if not is_final:
-                tolerance = target if _TIGHTEN * tolerance < 2.0 * target else _TIGHTEN * tolerance
+                tolerance = (
+                    target if _TIGHTENING * tolerance < 2.0 * target else _TIGHTENING * tolerance
+                )
                 self._solve(tolerance, near)
 
     def _needs_all(self, n_outside: int, n_violators: int) -> bool:
         """Whether all points of the level should join S, because so many of them violate."""
         n = len(self.descent.active)
-        large = n + n_violators > _MAX_OF_LEVEL * (n + n_outside)
-        return large and self.descent.can_store(n + n_outside)
+        is_large = n + n_violators > _MAX_LEVEL_FRACTION * (n + n_outside)
+        return is_large and self.descent.can_store(n + n_outside)
 
     def _solve(self, tolerance: float, near: np.ndarray) -> None:
         """Solve on S, and bring the residual of `near` up to date."""
@@ -196,12 +198,12 @@ class NestedSubsets:
         Returns the removed indices.
         """
         S = self.descent.active
-        idle = self.iterate.slack(S) > _IDLE * self.iterate.scale
-        idle &= self._removals[S] < _REMOVALS
-        if not idle.any() or idle.mean() <= min_fraction:
+        is_idle = self.iterate.slack(S) > _IDLE_SLACK * self.iterate.scale
+        is_idle &= self._removals[S] < _MAX_REMOVALS
+        if not is_idle.any() or is_idle.mean() <= min_fraction:
             return S[:0]
-        removed = S[idle]
+        removed = S[is_idle]
         self._removals[removed] += 1
         self._in_S[removed] = False
-        self.descent.activate(S[~idle])
+        self.descent.activate(S[~is_idle])
         return removed

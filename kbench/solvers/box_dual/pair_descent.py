@@ -100,21 +100,21 @@ def _steps(
         row_i, up_i, d_i = K[i], grow[i], d[i]
         largest = integer(0)
         for k in range(q):
-            way = max(highest - (v[k] + drop[k]), zero)
-            total = d_i + d[k]
-            h = max(total - two * row_i[k], flat * total)
-            s = min(min(way / h, up_i), fall[k])
-            gain_k = s * (way - half * h * s)
+            w = max(highest - (v[k] + drop[k]), zero)
+            diagonal_sum = d_i + d[k]
+            h = max(diagonal_sum - two * row_i[k], flat * diagonal_sum)
+            s = min(min(w / h, up_i), fall[k])
+            gain_k = s * (w - half * h * s)
             gain[k] = gain_k
             largest = max(largest, bits_of(gain_k))
         j = position_of(largest, gain_bits)
         if j == q or gain[j] <= zero:
             # The violation is below the resolution of this precision.
             break
-        total = diagonal[i] + diagonal[j]
-        h = max(total - 2.0 * row_i[j], flattest * total)
-        way = highest - (v[j] + drop[j])
-        move = move_pair(beta, i, j, way, h, np.inf, lower, upper)
+        diagonal_sum = diagonal[i] + diagonal[j]
+        h = max(diagonal_sum - 2.0 * row_i[j], flattest * diagonal_sum)
+        w = highest - (v[j] + drop[j])
+        move = move_pair(beta, i, j, w, h, np.inf, lower, upper)
         grow[i], fall[i], lift[i], drop[i] = _ends(beta[i], lower[i], upper[i], epsilon)
         grow[j], fall[j], lift[j], drop[j] = _ends(beta[j], lower[j], upper[j], epsilon)
         row_j, t = K[j], real(move)

@@ -22,13 +22,13 @@ from kbench.kernels.work_sharing import Loop, divided, share
 # A number of uses that no row reaches: nothing is stored.
 NEVER = 1 << 30
 # Missing rows are computed in blocks of this many: memory against calls. Set by hand.
-_BATCH = 128
+_BATCH_ROWS = 128
 # Columns of a block of products: 8 KiB of float64 sums stay in the L1 cache. Set by hand.
-_COLUMNS = 1024
+_BLOCK_COLUMNS = 1024
 # Nanoseconds for reading a stored value, in sequence and at an arbitrary position. The number of
 # threads follows from them (`scripts/ablate_svm.py --threads 2`).
-_NANOSECONDS = 0.2
-_NANOSECONDS_SCATTERED = 1.0
+_READING_NS = 0.2
+_SCATTERED_READING_NS = 1.0
 # Nanoseconds for storing and rereading a kernel value: a row is stored at the use at which all
 # computations of its values have taken as long (`scripts/ablate_svm.py`, `recompute_rows`).
 _STORING_NS = 1.8
@@ -82,28 +82,30 @@ class RowCache:
 
     def extend(self, columns: np.ndarray) -> None:
         """Append columns. Stored rows are completed when they are next used."""
-        longer = np.concatenate([self.columns, columns])
-        if len(longer) > self._capacity:
+        all_columns = np.concatenate([self.columns, columns])
+        if len(all_columns) > self._capacity:
             # A quarter more than needed, so that few extensions drop the rows. Set by hand.
-            self.lay_out(longer, min(len(longer) + len(longer) // 4, len(self._kernel)))
-        self.columns = longer
+            self.lay_out(
+                all_columns, min(len(all_columns) + len(all_columns) // 4, len(self._kernel))
+            )
+        self.columns = all_columns
 
     def product(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Return coef @ K[rows, columns] : (m,) float64."""
         self._uses[rows] += 1
         self._clock += 1
-        stored = (self._uses[rows] >= self._min_uses) | (self._slot_of[rows] >= 0)
-        if stored.sum() > len(self._owner):
-            stored &= self._slot_of[rows] >= 0
-        recomputed = ~stored
-        if recomputed.any():
+        is_stored = (self._uses[rows] >= self._min_uses) | (self._slot_of[rows] >= 0)
+        if is_stored.sum() > len(self._owner):
+            is_stored &= self._slot_of[rows] >= 0
+        is_recomputed = ~is_stored
+        if is_recomputed.any():
             points = self._points_from(0)
-            out = self._kernel.product(rows[recomputed], coef[recomputed], rows=points)
+            out = self._kernel.product(rows[is_recomputed], coef[is_recomputed], rows=points)
         else:
             out = np.zeros(len(self.columns))
-        if stored.any():
-            slots = self._complete(rows[stored])
-            _add_product(self._rows, slots, coef[stored], out)
+        if is_stored.any():
+            slots = self._complete(rows[is_stored])
+            _add_product(self._rows, slots, coef[is_stored], out)
         return out
 
     def gram(self, positions: np.ndarray) -> np.ndarray:
@@ -122,7 +124,7 @@ class RowCache:
         if has_row.any():
             stored, others = np.flatnonzero(has_row), np.flatnonzero(~has_row)
             slots = self._slot_of[points[stored]]
-            cost = _NANOSECONDS_SCATTERED * len(slots) * len(positions)
+            cost = _SCATTERED_READING_NS * len(slots) * len(positions)
             arguments = (self._rows, slots, positions, stored, others, out)
             run(_GATHER, *arguments, n=len(slots), nanoseconds=cost, multiple=1)
             if len(others):
@@ -155,19 +157,21 @@ class RowCache:
             self._owner[free], self._slot_of[rows[missing]] = rows[missing], free
             self._length[free], self._last_use[free] = 0, self._clock
             slots[missing] = free
-        width = len(self.columns)
+        n_columns = len(self.columns)
         lengths = self._length[slots]
-        for length in np.unique(lengths[lengths < width]):
+        for length in np.unique(lengths[lengths < n_columns]):
             points = self._points_from(length)
-            same = np.flatnonzero(lengths == length)
-            for start in range(0, len(same), _BATCH):
-                batch = same[start : start + _BATCH]
+            of_length = np.flatnonzero(lengths == length)
+            for start in range(0, len(of_length), _BATCH_ROWS):
+                batch = of_length[start : start + _BATCH_ROWS]
                 first, last = slots[batch[0]], slots[batch[-1]]
-                if last - first == len(batch) - 1 and (length, width) == (0, self._capacity):
+                if last - first == len(batch) - 1 and (length, n_columns) == (0, self._capacity):
                     self._kernel.block(rows[batch], points, out=self._rows[first : last + 1])
                 else:
-                    self._rows[slots[batch], length:width] = self._kernel.block(rows[batch], points)
-        self._length[slots] = width
+                    self._rows[slots[batch], length:n_columns] = self._kernel.block(
+                        rows[batch], points
+                    )
+        self._length[slots] = n_columns
         return slots
 
     def _points_from(self, first: int) -> Any:
@@ -199,17 +203,17 @@ def product_of_rows(K: np.ndarray, rows: np.ndarray, coef: np.ndarray) -> np.nda
 
 def _add_product(K: np.ndarray, rows: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
     """Add coef @ K[rows, : len(out)] to out, float64."""
-    cost = _NANOSECONDS * len(out) * len(rows)
+    cost = _READING_NS * len(out) * len(rows)
     arguments = (K, rows, coef.astype(K.dtype), out)
-    run(_ADD_ROWS, *arguments, n=len(out), nanoseconds=cost, multiple=_COLUMNS)
+    run(_ADD_ROWS, *arguments, n=len(out), nanoseconds=cost, multiple=_BLOCK_COLUMNS)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp", "reassoc"})
 def _add_rows(rows, slots, coef, out, first, last):
     """out[first:last] += coef @ rows[slots, first:last]; sums of eight rows are in their dtype."""
     n_rows = slots.shape[0]
-    for start in range(first, last, _COLUMNS):
-        stop = min(last, start + _COLUMNS)
+    for start in range(first, last, _BLOCK_COLUMNS):
+        stop = min(last, start + _BLOCK_COLUMNS)
         acc = out[start:stop]
         # Eight rows at a time, so that `acc` is read and written once for eight. Set by hand.
         k = 0

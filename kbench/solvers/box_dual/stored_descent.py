@@ -31,14 +31,15 @@ from kbench.solvers.box_dual.row_cache import product_of_rows
 _STEPS_PER_FREE_POINT, _SETTLED = 4, 0.05
 # Limit on the points of a minimum: 6,000 points take 275 MiB and 1.5 s. Set by hand.
 _MAX_FREE = 6000
-# A minimum over m free points is due when _WORTH times the steps since the last minimum times |S|
-# is at least m^3 / 3, the multiplications of its Cholesky factorisation: the steps have then taken
-# half as long as the factorisation will. A step reads two rows of K and six arrays from memory,
-# about 1.2 ns for each point; a factorisation makes about 16 multiplications in a nanosecond. If
-# the minimum was not found, because too many points were outside their bounds, the next attempt
-# waits for the work of _AFTER_FAILURE further factorisations. With both, bike at C = 256 takes 20 s
-# instead of 26; 5,000 to 8,000 rows of everyday data do not change (`scripts/bench_everyday.py`).
-_WORTH = 36
+# A minimum over m free points is due when _WORK_OF_STEP times the steps since the last minimum
+# times |S| is at least m^3 / 3, the multiplications of its Cholesky factorisation: the steps have
+# then taken half as long as the factorisation will. A step reads two rows of K and six arrays from
+# memory, about 1.2 ns for each point; a factorisation makes about 16 multiplications in a
+# nanosecond. If the minimum was not found, because too many points were outside their bounds, the
+# next attempt waits for the work of _AFTER_FAILURE further factorisations. With both rules, bike at
+# C = 256 takes 20 s instead of 26; 5,000 to 8,000 rows of everyday data take as long as without
+# them (`scripts/bench_everyday.py`).
+_WORK_OF_STEP = 36
 _AFTER_FAILURE = 2.0
 
 
@@ -98,7 +99,7 @@ class StoredDescent:
             if n_stalled > PATIENCE:
                 break
             before, v = beta.copy(), e - it.intercept
-            # At least the steps for an eighth of S: points become free. Set by hand.
+            # More points may become free: at least the steps for an eighth of S. Set by hand.
             max_steps = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8 + 1)
             steps = take_steps(
                 self.K,
@@ -114,7 +115,7 @@ class StoredDescent:
             if steps == 0:
                 break
             budget.spend(steps)
-            work += _WORTH * steps * len(S)
+            work += _WORK_OF_STEP * steps * len(S)
             v += it.intercept
             it.lower_objective(before, beta, e, v)
             e = v

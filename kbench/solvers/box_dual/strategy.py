@@ -34,9 +34,9 @@ _FLOAT64_POINTS = 1024
 # rounding, is rarely above the tolerance (docs/solver.md, "Constants").
 _TARGET = 0.9
 # The search for the intercept solves groups to this tolerance, in units of the mean |z|, and ends
-# after a step below _SMALL_STEP (set by hand) times the tolerance, or after _SECANT_STEPS. A more
+# after a step below _LEAST_STEP (set by hand) times the tolerance, or after _SECANT_STEPS. A more
 # exact search saves working sets across groups and costs more solves (docs/solver.md, "Constants").
-_SEARCH_TOLERANCE, _SMALL_STEP = 0.002, 0.1
+_SEARCH_TOLERANCE, _LEAST_STEP = 0.002, 0.1
 _SECANT_STEPS = 6
 
 
@@ -57,8 +57,8 @@ class Strategy:
         the cache. Otherwise the active set S grows over nested subsets.
         """
         kernel, options = iterate.kernel, self.options
-        uses = min_uses(kernel) if options.recompute_rows else 1
-        rows = RowCache(kernel, self.cache_mb, uses)
+        first_stored_use = min_uses(kernel) if options.recompute_rows else 1
+        rows = RowCache(kernel, self.cache_mb, first_stored_use)
         all_in_S = (
             not (self.shrinking and options.nested_subsets)
             or len(kernel) <= options.few_points
@@ -134,12 +134,12 @@ def _for_each(
     groups: list[np.ndarray], tasks: Sequence[Callable[[], None]], iterate: Iterate
 ) -> None:
     """Do the task of each group, several at once unless a limit or a trace depends on the order."""
-    if iterate.budget.in_order:
+    if iterate.budget.order_is_observed:
         for task in tasks:
             task()
     else:
         largest_first = np.argsort([-len(group) for group in groups], kind="stable")
-        run_tasks(tasks[number] for number in largest_first)
+        run_tasks(tasks[index] for index in largest_first)
 
 
 def _solve_coupled(
@@ -198,7 +198,7 @@ def _find_intercept(
     slope = -max(n_free, 1) / float(np.median(whole.diagonal))
     for _ in range(_SECANT_STEPS):
         step = -h / slope
-        if abs(step) < _SMALL_STEP * search_tol:
+        if abs(step) < _LEAST_STEP * search_tol:
             break
         before, h = h, solve_at(c + step, search_tol)
         c += step
@@ -208,4 +208,4 @@ def _find_intercept(
     for subproblem in subproblems:
         subproblem.write_back()
     whole.intercept = iterates[0].intercept
-    whole.subtract(h)
+    whole.lower_sum(h)

@@ -66,20 +66,20 @@ def visit(
                 at += 2
             continue
         if stage == 1:
-            wanted = _step_with_newest(state, chunk, intercept)
+            missing_slot = _step_with_newest(state, chunk, intercept)
         else:
-            wanted = _reprocess(state, chunk, intercept, tol)
-        if wanted >= 0:
-            return at, wanted
+            missing_slot = _reprocess(state, chunk, intercept, tol)
+        if missing_slot >= 0:
+            return at, missing_slot
         if stage == 2:
-            _evict(state, intercept)
+            _remove_idle(state, intercept)
         at += 1
     return at, NONE
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def _gradient(state: State, chunk: Chunk, b: int) -> float:
-    """y - f(x) of a point of the chunk."""
+    """Return y - f(x) of point b of the chunk."""
     g = chunk.y[b]
     known = state.counts[KNOWN]
     for s in range(known):
@@ -124,12 +124,12 @@ def acquire(state: State, slot: int) -> int:
     state.owner[row] = slot
     state.row_of[slot] = row
     state.length[row] = 0
-    _touch(state, row)
+    _mark_used(state, row)
     return row
 
 
 @njit(cache=True)
-def _touch(state: State, row: int) -> None:
+def _mark_used(state: State, row: int) -> None:
     state.counts[CLOCK] += 1
     state.last_use[row] = state.counts[CLOCK]
 
@@ -140,22 +140,22 @@ def _complete_row(state: State, chunk: Chunk, slot: int) -> int:
     must supply the row."""
     known = state.counts[KNOWN]
     row = state.row_of[slot]
-    arrived = slot >= known
-    if row < 0 and arrived:
+    is_new = slot >= known
+    if row < 0 and is_new:
         row = acquire(state, slot)
-    if row < 0 or (state.length[row] < known and not arrived):
+    if row < 0 or (state.length[row] < known and not is_new):
         return -1
     values = state.rows[row]
-    if arrived:
+    if is_new:
         for s in range(state.length[row], known):
             values[s] = chunk.against[state.place[slot], s]
     for s in range(max(known, state.length[row]), state.counts[SLOTS]):
-        if arrived:
+        if is_new:
             values[s] = chunk.among[state.place[slot], state.place[s]]
         else:
             values[s] = chunk.against[state.place[s], slot]
     state.length[row] = state.counts[SLOTS]
-    _touch(state, row)
+    _mark_used(state, row)
     return row
 
 
@@ -260,7 +260,7 @@ def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
 
 
 @njit(cache=True)
-def _evict(state: State, intercept: bool) -> None:
+def _remove_idle(state: State, intercept: bool) -> None:
     """Remove the points with a_s = 0 that form no violating pair."""
     n = state.counts[SLOTS]
     low, high = 0.0, 0.0
@@ -287,7 +287,7 @@ def _evict(state: State, intercept: bool) -> None:
 def _has_removable(
     alpha: np.ndarray, g: np.ndarray, upper: np.ndarray, low: float, high: float
 ) -> bool:
-    """Whether `_evict` would remove a point; slots of removed points have g = inf."""
+    """Whether `_remove_idle` would remove a point; slots of removed points have g = inf."""
     count = 0
     for s in range(len(g)):
         non_violating = g[s] <= low if upper[s] > 0.0 else high <= g[s] < np.inf

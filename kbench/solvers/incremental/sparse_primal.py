@@ -31,7 +31,7 @@ from kbench.trace import Deadline, Trace
 
 # Columns of the basis rows that are converted to float64 at a time, 6 MiB for 200 rows: with more
 # columns products are faster and take more memory. Set by hand.
-_BATCH = 4096
+_BATCH_COLUMNS = 4096
 # Guards: Newton's method takes fewer than five steps as a rule, and 2^-30 of a step is below the
 # rounding of f.
 _MAX_NEWTON_STEPS = 50
@@ -144,7 +144,7 @@ class _Solver:
         self, rng: np.random.RandomState, n_candidates: int, trace: Trace
     ) -> SparsePrimalResult:
         n_basis = len(self.basis)
-        trained = 0
+        trained_size = 0
         while self.size < n_basis:
             if self.size and self.deadline.passed:
                 self.in_time = False
@@ -152,12 +152,12 @@ class _Solver:
             with trace.phase("select"):
                 if not self.grow(rng, n_candidates):
                     break
-            if self.size >= _GROWTH * trained:
+            if self.size >= _GROWTH * trained_size:
                 with trace.phase("newton"):
                     self.train()
-                trained = self.size
+                trained_size = self.size
             trace(objective=self.objective, n_support=self.size)
-        if trained < self.size:
+        if trained_size < self.size:
             with trace.phase("newton"):
                 self.train()
         gradient = self.gradient(self.violators())
@@ -200,9 +200,9 @@ class _Solver:
         self.rows[size] = kernel.block(candidates[best : best + 1])[0]
         self.basis[size] = point
         self.size = size + 1
-        inner = self.rows[: self.size, point].astype(np.float64)
-        inner[-1] = self.diagonal[point]
-        self.gram[size, : self.size] = self.gram[: self.size, size] = inner
+        gram_row = self.rows[: self.size, point].astype(np.float64)
+        gram_row[-1] = self.diagonal[point]
+        self.gram[size, : self.size] = self.gram[: self.size, size] = gram_row
         direction = np.zeros(self.size)
         direction[-1] = -gradient[best] / curvature[best]
         self.step(direction)
@@ -233,16 +233,16 @@ class _Solver:
         size = self.size
         residual = self.C[I] * (self.y[I] - self.outputs[I])
         gradient = matmul(self.gram[:size, :size], self.coef[:size])
-        for start in range(0, len(I), _BATCH):
-            batch = slice(start, start + _BATCH)
+        for start in range(0, len(I), _BATCH_COLUMNS):
+            batch = slice(start, start + _BATCH_COLUMNS)
             gradient -= matmul(self.rows[:size, I[batch]].astype(np.float64), residual[batch])
         return gradient
 
     def weighted_gram(self, I: np.ndarray) -> np.ndarray:  # noqa: E741
         """K_JI C_I K_IJ : (size, size) float64."""
         total = np.zeros((self.size, self.size))
-        for start in range(0, len(I), _BATCH):
-            batch = I[start : start + _BATCH]
+        for start in range(0, len(I), _BATCH_COLUMNS):
+            batch = I[start : start + _BATCH_COLUMNS]
             weighted_rows = self.rows[: self.size, batch].astype(np.float64)
             weighted_rows *= np.sqrt(self.C[batch])
             total += matmul(weighted_rows, weighted_rows.T)
@@ -253,31 +253,35 @@ class _Solver:
         fraction of direction, or 0."""
         size = self.size
         change = np.empty(len(self.y))
-        for start in range(0, len(change), _BATCH):
-            batch = slice(start, start + _BATCH)
+        for start in range(0, len(change), _BATCH_COLUMNS):
+            batch = slice(start, start + _BATCH_COLUMNS)
             change[batch] = matmul(direction, self.rows[:size, batch].astype(np.float64))
-        along = matmul(self.gram[:size, :size], direction)
-        slope, curvature = matmul(along, self.coef[:size]), matmul(along, direction)
+        gram_direction = matmul(self.gram[:size, :size], direction)
+        slope, curvature = (
+            matmul(gram_direction, self.coef[:size]),
+            matmul(gram_direction, direction),
+        )
         before = np.maximum(1.0 - self.y * self.outputs, 0.0)
-        scale = 1.0
+        fraction = 1.0
         for _ in range(_MAX_HALVINGS):
-            outputs = self.outputs + scale * change
+            outputs = self.outputs + fraction * change
             after = np.maximum(1.0 - self.y * outputs, 0.0)
             # With a small C, f changes by less than its rounding, so the terms' changes are summed.
             slack_change = np.where(
-                (before > 0.0) & (after > 0.0), -scale * self.y * change, after - before
+                (before > 0.0) & (after > 0.0), -fraction * self.y * change, after - before
             )
-            norm_change = scale * (slope + 0.5 * scale * curvature)
+            norm_change = fraction * (slope + 0.5 * fraction * curvature)
             loss_changes = 0.5 * slack_change * (after + before)
-            # A decrease within the rounding of its sum does not count: steps would go to and fro.
+            # A decrease within the rounding of its sum does not count: otherwise steps could
+            # alternate between two points for ever.
             rounding = _ROUNDING * (abs(norm_change) + float(matmul(self.C, np.abs(loss_changes))))
             if norm_change + float(matmul(self.C, loss_changes)) < -rounding:
-                self.coef[:size] += scale * direction
+                self.coef[:size] += fraction * direction
                 coef, self.outputs = self.coef[:size], outputs
                 quadratic = matmul(matmul(coef, self.gram[:size, :size]), coef)
                 self.objective = 0.5 * float(quadratic) + self.loss(outputs)
-                return scale
-            scale *= 0.5
+                return fraction
+            fraction *= 0.5
         return 0.0
 
 

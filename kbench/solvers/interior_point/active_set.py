@@ -28,17 +28,17 @@ from kbench.solvers.interior_point.problem import BoxQP
 # whose curvatures are all above D. Guard.
 _MAX_PROXIMAL = 8
 # D relative to the mean of the diagonal of K. The larger D moves coefficients less along directions
-# without curvature; the smaller D is used if the result is not exact then. Set by hand.
+# without curvature; the smaller D is used if the larger one gives no exact result. Set by hand.
 _PROXIMAL = (1e-5, 1e-9)
 # Relative gap of an exact optimum. Set by hand.
-_EXACT = 1e-11
+_EXACT_GAP = 1e-11
 # Guard: curvatures are at least this multiple of the gradients' scale over the bounds' distance.
-_FLAT = 1e-4
+_MIN_CURVATURE = 1e-4
 # Guard against rounding errors: multipliers of the wrong sign count only above this multiple of the
 # gradients' scale, and distances to a bound only above this multiple of the bounds' distance.
-_WRONG = 1e-9
-# Largest error of the equalities, relative to sum |x|. Guard.
-MAX_OFF = 1e-9
+_MIN_WRONG = 1e-9
+# Guard: largest error of the equalities, relative to sum |x|.
+MAX_EQUALITY_ERROR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Optimum:
     violation: float
     # sum_i max {-r_i (x' - x_i): l <= x' <= u}, r = g + A'b: the primal minus the dual objective.
     gap: float
-    off: float  # max |A x - d|, relative to sum |x|
+    equality_error: float  # max |A x - d|, relative to sum |x|
 
     @property
     def relative_gap(self) -> float:
@@ -68,12 +68,12 @@ def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Opti
     the bounds; max_rounds is set by hand."""
     x, w, b = point.x, point.w, point.b
     # Without curvature, a variable within a small fraction of the bounds' distance is at its bound.
-    flat = _FLAT * problem.scale / (problem.upper - problem.lower)
-    diagonal = np.maximum(np.tile(problem.K.diagonal, len(problem.signs)), flat)
+    min_curvature = _MIN_CURVATURE * problem.scale / (problem.upper - problem.lower)
+    diagonal = np.maximum(np.tile(problem.K.diagonal, len(problem.signs)), min_curvature)
     at_lower = (diagonal * point.above < point.y) & (point.above <= point.below)
     at_upper = (diagonal * point.below < point.z) & (point.below < point.above)
     best = None
-    tolerance = _WRONG * problem.scale
+    tolerance = _MIN_WRONG * problem.scale
     for _ in range(max_rounds):
         x = np.where(at_lower, problem.lower, np.where(at_upper, problem.upper, x))
         free = ~(at_lower | at_upper)
@@ -89,17 +89,17 @@ def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Opti
             candidate = assess(problem, x, b)
             if best is None or candidate.gap < best.gap:
                 best = candidate
-            if candidate.relative_gap <= _EXACT or not free.any():
+            if candidate.relative_gap <= _EXACT_GAP or not free.any():
                 break
-        if t < 1.0 and (best is None or best.relative_gap > _EXACT):
+        if t < 1.0 and (best is None or best.relative_gap > _EXACT_GAP):
             # w and b belong to `target`; the first step on the next face corrects them.
             x = x + t * (target - x)
-            nearness = _WRONG * (problem.upper - problem.lower)
+            nearness = _MIN_WRONG * (problem.upper - problem.lower)
             at_lower |= free & (target < x) & (x - problem.lower <= nearness)
             at_upper |= free & (target > x) & (problem.upper - x <= nearness)
             continue
-        slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
-        wrong_multipliers = np.where(at_lower, -slope, np.where(at_upper, slope, 0.0))
+        gradient = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
+        wrong_multipliers = np.where(at_lower, -gradient, np.where(at_upper, gradient, 0.0))
         worst = int(wrong_multipliers.argmax())
         if wrong_multipliers[worst] <= tolerance:
             break
@@ -108,13 +108,13 @@ def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Opti
 
 
 def _to_first_bound(problem: BoxQP, x: np.ndarray, target: np.ndarray) -> float:
-    """The largest t <= 1 for which x + t (target - x) is within the bounds."""
+    """Return the largest t <= 1 for which x + t (target - x) is within the bounds."""
     change = target - x
     to_bound = np.where(change > 0.0, problem.upper - x, x - problem.lower)
-    beyond = (target < problem.lower) | (target > problem.upper)
-    if not beyond.any():
+    is_outside = (target < problem.lower) | (target > problem.upper)
+    if not is_outside.any():
         return 1.0
-    return min(1.0, float((to_bound[beyond] / np.abs(change[beyond])).min()))
+    return min(1.0, float((to_bound[is_outside] / np.abs(change[is_outside])).min()))
 
 
 def _on_face(
@@ -123,22 +123,22 @@ def _on_face(
     """Return x, w and b of the optimum on the face in which only the `free` variables move."""
     if not free.any():
         return x, problem.K.weights(problem.coef(x)), b
-    typical = float(problem.K.diagonal.mean()) or 1.0
-    solve = problem.newton(np.where(free, 1.0 / (proximal * typical), 0.0))
+    mean_diagonal = float(problem.K.diagonal.mean()) or 1.0
+    solve = problem.newton(np.where(free, 1.0 / (proximal * mean_diagonal), 0.0))
     last = np.inf
     for _ in range(_MAX_PROXIMAL):
-        slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
-        residual = float(np.abs(slope[free]).max(initial=0.0))
+        gradient = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
+        residual = float(np.abs(gradient[free]).max(initial=0.0))
         if not residual < 0.5 * last:
             break
         last = residual
         difference = problem.K.difference(w, problem.coef(x))
-        dx, dw, db = solve(-slope, difference, problem.d - matmul(problem.A, x))
+        dx, dw, db = solve(-gradient, difference, problem.d - matmul(problem.A, x))
         x, w, b = x + dx, w + dw, b + db
     return x, w, b
 
 
-def at_bounds(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
+def point_from_coef(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
     """Return the point of these coefficients, with multipliers that are 0 except at a bound."""
     x = coef
     if len(problem.signs) > 1:
@@ -149,7 +149,7 @@ def at_bounds(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
     return PrimalDualPoint(x, problem.K.weights(problem.coef(x)), b, above, below, y, z)
 
 
-def canonical(problem: BoxQP, x: np.ndarray) -> np.ndarray:
+def without_overlap(problem: BoxQP, x: np.ndarray) -> np.ndarray:
     """Return x with the smaller copy of each point at 0 and the same coefficients."""
     if len(problem.signs) == 1:
         return x
@@ -161,15 +161,15 @@ def assess(problem: BoxQP, x: np.ndarray, b: np.ndarray) -> Optimum:
     """Measure coefficients x : (m,) within the bounds, from a fresh gradient."""
     A, lower, upper = problem.A, problem.lower, problem.upper
     g = problem.gradient(x)
-    falls, grows = x > lower, x < upper
+    can_fall, can_grow = x > lower, x < upper
     if len(A) == 1 and (np.abs(A) == 1.0).all():
-        rate, positive = -A[0] * g, A[0] > 0.0
-        up, down = np.where(positive, grows, falls), np.where(positive, falls, grows)
-        free = grows & falls
-        high, low = rate[up].max(initial=-np.inf), rate[down].min(initial=np.inf)
+        descent_rate, positive = -A[0] * g, A[0] > 0.0
+        up, down = np.where(positive, can_grow, can_fall), np.where(positive, can_fall, can_grow)
+        free = can_grow & can_fall
+        high, low = descent_rate[up].max(initial=-np.inf), descent_rate[down].min(initial=np.inf)
         violation = max(float(high - low), 0.0)
         if free.any():
-            b = np.array([rate[free].mean()])
+            b = np.array([descent_rate[free].mean()])
         elif np.isfinite(high) and np.isfinite(low):
             b = np.array([0.5 * (high + low)])
         else:
@@ -177,13 +177,15 @@ def assess(problem: BoxQP, x: np.ndarray, b: np.ndarray) -> Optimum:
         r = g + b[0] * A[0]
     else:
         r = g + matmul(b, A)
-        violation = max(float((-r[grows]).max(initial=0.0)), float(r[falls].max(initial=0.0)))
-    off = float(np.abs(problem.d - matmul(A, x)).max(initial=0.0))
+        violation = max(float((-r[can_grow]).max(initial=0.0)), float(r[can_fall].max(initial=0.0)))
+    equality_error = float(np.abs(problem.d - matmul(A, x)).max(initial=0.0))
     return Optimum(
         x=x,
         b=b,
         objective=0.5 * float(matmul(x, g + problem.p)),
         violation=violation,
         gap=float(np.maximum(-r * (upper - x), r * (x - lower)).sum()),
-        off=off / max(float(np.abs(x).sum()), 1e-300) if off else 0.0,
+        equality_error=equality_error / max(float(np.abs(x).sum()), 1e-300)
+        if equality_error
+        else 0.0,
     )

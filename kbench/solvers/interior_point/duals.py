@@ -14,12 +14,12 @@ import numpy as np
 
 from kbench.intrinsics.products import one_blas_thread
 from kbench.solvers.interior_point.active_set import (
-    MAX_OFF,
+    MAX_EQUALITY_ERROR,
     Optimum,
     assess,
-    at_bounds,
-    canonical,
     finish,
+    point_from_coef,
+    without_overlap,
 )
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
@@ -29,9 +29,9 @@ from kbench.solvers.interior_point.problem import BoxQP, Matrix
 _GAPS = (1e-5, 1e-8, 1e-11)
 # Rounds of the exact finish that are tried before the first iteration: more rounds would take
 # longer than the iterations that they may save. Set by hand.
-_ROUNDS_BEFORE = 2
+_ROUNDS_OF_START = 2
 # Coefficients with at most this relative gap are returned without another of _GAPS. Set by hand.
-_EXACT = 1e-9
+_EXACT_GAP = 1e-9
 # Guard: multiple of the unit roundoff in the estimate of `rounding`.
 _ROUNDOFFS = 16.0
 
@@ -83,15 +83,15 @@ def solve_interior(
 
     Takes 15 to 50 iterations of `K.work` multiplications each; memory is K and O(n).
     """
-    moves, n = np.flatnonzero(lower < upper), len(z)
-    if len(moves) < n:
-        K, z, lower, upper = K.take(moves), z[moves], lower[moves], upper[moves]
-        coef0 = None if coef0 is None else coef0[moves]
+    movable, n = np.flatnonzero(lower < upper), len(z)
+    if len(movable) < n:
+        K, z, lower, upper = K.take(movable), z[movable], lower[movable], upper[movable]
+        coef0 = None if coef0 is None else coef0[movable]
     problem = _problem(K, z, lower, upper, epsilon, [total] if coupled else [])
     optimum = _optimum(problem, tol, max_iter, stopped, coef0)
-    if len(moves) < n:
+    if len(movable) < n:
         full_coef = np.zeros(n)
-        full_coef[moves] = optimum.coef
+        full_coef[movable] = optimum.coef
         optimum = replace(optimum, coef=full_coef)
     return optimum
 
@@ -116,9 +116,9 @@ def solve_sides(
 
     If an optimum exists in which the sums of both signs are smaller than `half`, `coef` may be it.
     """
-    moves, n = np.flatnonzero(lower < upper), len(z)
-    K = K if len(moves) == n else K.take(moves)
-    z, lower, upper = z[moves], lower[moves], upper[moves]
+    movable, n = np.flatnonzero(lower < upper), len(z)
+    K = K if len(movable) == n else K.take(movable)
+    z, lower, upper = z[movable], lower[movable], upper[movable]
     above, below = upper > 0.0, lower < 0.0
     if not (above & below).any():
         signs, p, d = np.ones(1), -z, np.array([half, -half])
@@ -129,7 +129,7 @@ def solve_sides(
         A = np.repeat(np.eye(2), len(z), axis=1)
     optimum = _optimum(BoxQP(K, p, lower, upper, A, d, signs), tol, max_iter, stopped)
     full_coef = np.zeros(n)
-    full_coef[moves] = optimum.coef
+    full_coef[movable] = optimum.coef
     return replace(optimum, coef=full_coef)
 
 
@@ -171,43 +171,46 @@ def _optimum(
     coef0: np.ndarray | None = None,
 ) -> InteriorResult:
     """Solve a problem without fixed variables."""
-    K, ended = problem.K, False
+    K, is_stopped = problem.K, False
 
     def stop(n_iter: int) -> bool:
-        nonlocal ended
-        ended = stopped() or 0 <= max_iter <= n_iter
-        return ended
+        nonlocal is_stopped
+        is_stopped = stopped() or 0 <= max_iter <= n_iter
+        return is_stopped
 
     point, best = None, None
     if coef0 is not None:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            point = at_bounds(problem, coef0)
-            best = finish(problem, point, _ROUNDS_BEFORE)
+            point = point_from_coef(problem, coef0)
+            best = finish(problem, point, _ROUNDS_OF_START)
         if not _is_exact(best, tol):
             point = best = None
     for gap in [] if best is not None else np.array(_GAPS) / len(K):
-        before = -1 if point is None else point.n_iter
+        n_before = -1 if point is None else point.n_iter
         # After an overflow the point is not optimal, and the stop reason says so.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             point = minimise(problem, gap, stop, point)
-            if best is not None and point.n_iter == before:
+            if best is not None and point.n_iter == n_before:
                 continue  # the point has this gap already
             optimum = finish(problem, point)
-        if best is None or (optimum.off > MAX_OFF, optimum.gap) < (best.off > MAX_OFF, best.gap):
+        if best is None or (optimum.equality_error > MAX_EQUALITY_ERROR, optimum.gap) < (
+            best.equality_error > MAX_EQUALITY_ERROR,
+            best.gap,
+        ):
             best = optimum
-        if ended or _is_exact(best, tol):
+        if is_stopped or _is_exact(best, tol):
             break
     assert best is not None
     assert point is not None
     n_iter = point.n_iter
     del point
-    best = assess(problem, canonical(problem, best.x), best.b)
+    best = assess(problem, without_overlap(problem, best.x), best.b)
     coef = problem.coef(best.x) + 0.0  # no -0.0
-    if best.off <= MAX_OFF and best.violation + K.entry_rounding(coef) <= tol:
+    if best.equality_error <= MAX_EQUALITY_ERROR and best.violation + K.entry_rounding(coef) <= tol:
         reason = "tol"
-    elif ended:
+    elif is_stopped:
         reason = "max_time" if stopped() else "max_iter"
-    elif best.off <= MAX_OFF and best.violation <= max(
+    elif best.equality_error <= MAX_EQUALITY_ERROR and best.violation <= max(
         rounding(K.diagonal, coef), K.entry_rounding(coef)
     ):
         reason = "rounding"
@@ -234,7 +237,11 @@ def rounding(diagonal: np.ndarray, coef: np.ndarray) -> float:
 
 
 def _is_exact(optimum: Optimum, tol: float) -> bool:
-    return optimum.off <= MAX_OFF and optimum.violation <= tol and optimum.relative_gap <= _EXACT
+    return (
+        optimum.equality_error <= MAX_EQUALITY_ERROR
+        and optimum.violation <= tol
+        and optimum.relative_gap <= _EXACT_GAP
+    )
 
 
 def _problem(

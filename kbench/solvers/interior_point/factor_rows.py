@@ -50,7 +50,7 @@ class FactorRows(Protocol):
         """Yield (slice, (b, r) array) for the rows of a shard in order, without their signs. The
         array is valid until the next one and must not be changed."""
 
-    def at(self, points: np.ndarray) -> np.ndarray:
+    def rows_at(self, points: np.ndarray) -> np.ndarray:
         """Return the rows of these points with their signs, (len(points), r)."""
 
     def take(self, points: np.ndarray) -> "FactorRows":
@@ -78,7 +78,7 @@ class StoredRows:
         rows = slice(shard * n // self.n_shards, (shard + 1) * n // self.n_shards)
         yield rows, self.V[rows]
 
-    def at(self, points: np.ndarray) -> np.ndarray:
+    def rows_at(self, points: np.ndarray) -> np.ndarray:
         return self.V[points]
 
     def take(self, points: np.ndarray) -> "StoredRows":
@@ -146,7 +146,7 @@ class ReadRows:
                 V = V if self._Z is None else matmul(V, self._Z)
                 yield slice(start + first, start + first + b), V
 
-    def at(self, points: np.ndarray) -> np.ndarray:
+    def rows_at(self, points: np.ndarray) -> np.ndarray:
         rows = np.empty((len(points), self.shape[1]))
         block_numbers = np.searchsorted(self._ends, points, side="right")
         for number in np.unique(block_numbers):
@@ -202,8 +202,8 @@ def sums(rows: FactorRows, v: np.ndarray) -> np.ndarray:
 
     def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
         total = np.zeros(rows.shape[1])
-        for at, V in blocks:
-            total += matmul(V.T, v[at] if signs is None else v[at] * signs[at])
+        for part, V in blocks:
+            total += matmul(V.T, v[part] if signs is None else v[part] * signs[part])
         return total
 
     total: np.ndarray = _sum_of_shards(rows, sum_blocks)
@@ -215,10 +215,10 @@ def values(rows: FactorRows, w: np.ndarray) -> np.ndarray:
     out, signs = np.empty(rows.shape[0]), rows.signs
 
     def multiply_blocks(blocks: Iterable[Block]) -> None:
-        for at, V in blocks:
-            matmul(V, w, out=out[at])
+        for part, V in blocks:
+            matmul(V, w, out=out[part])
             if signs is not None:
-                out[at] *= signs[at]
+                out[part] *= signs[part]
 
     _map_shards(rows, multiply_blocks)
     return out
@@ -229,8 +229,8 @@ def gram(rows: FactorRows, T: np.ndarray | None) -> np.ndarray:
 
     def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
         total = np.zeros((rows.shape[1], rows.shape[1]))
-        for at, V in blocks:
-            total += weighted_gram(V, None if T is None else T[at])
+        for part, V in blocks:
+            total += weighted_gram(V, None if T is None else T[part])
         return total
 
     total: np.ndarray = _sum_of_shards(rows, sum_blocks)
@@ -243,8 +243,8 @@ def squares(rows: FactorRows) -> tuple[np.ndarray, np.ndarray]:
 
     def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
         column_squares = np.zeros(rows.shape[1])
-        for at, V in blocks:
-            row_squares[at] = np.einsum("ij,ij->i", V, V)
+        for part, V in blocks:
+            row_squares[part] = np.einsum("ij,ij->i", V, V)
             column_squares += np.einsum("ij,ij->j", V, V)
         return column_squares
 

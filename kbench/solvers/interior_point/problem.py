@@ -182,8 +182,8 @@ class LowRank:
         if centred:
             self._mean = sums(rows, np.ones(n)) / n
             rows = rows.columns(self._mean, np.ones(r, bool))
-        self.diagonal, columns = squares(rows)
-        nonzero = columns > 0.0
+        self.diagonal, column_squares = squares(rows)
+        nonzero = column_squares > 0.0
         if not nonzero.all():
             self._mean = self._mean[nonzero]
             rows = rows.columns(np.zeros(r), nonzero)
@@ -193,7 +193,7 @@ class LowRank:
         self._R = np.ones(r)
         if not r:
             return
-        scale = np.sqrt(columns[nonzero])
+        scale = np.sqrt(column_squares[nonzero])
         spectrum, Z = eigh(gram(rows, None) / np.outer(scale, scale))
         if spectrum[0] < spectrum[-1] / _WELL_CONDITIONED:
             Z /= np.sqrt(np.maximum(spectrum, _NOISE * spectrum[-1])) * scale[:, None]
@@ -202,8 +202,8 @@ class LowRank:
                 spectrum, rotation = eigh(gram(rows.times(Z), None))
                 Z = matmul(Z, rotation / np.sqrt(np.maximum(spectrum, _NOISE * spectrum[-1])))
             # Where R is diagonal, no sum rounds its small entries away.
-            left, size, _ = svd(Z, full_matrices=False)
-            self._U, self._R = rows.times(left * size), size**2
+            left_vectors, singular_values, _ = svd(Z, full_matrices=False)
+            self._U, self._R = rows.times(left_vectors * singular_values), singular_values**2
 
     def __len__(self) -> int:
         return self._V.shape[0]
@@ -236,20 +236,20 @@ class LowRank:
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         U, (k, c, n), r = self._U, A.shape, self._U.shape[1]
-        A, bounded = A.reshape(k, c * n), T.reshape(c * n)
-        free = largest_indices(bounded * np.tile(self.diagonal, c), _FREE, r + k + _MORE_FREE)
+        A, T_eliminated = A.reshape(k, c * n), T.reshape(c * n)
+        free = largest_indices(T_eliminated * np.tile(self.diagonal, c), _FREE, r + k + _MORE_FREE)
         f, row = len(free), free % n
-        weight = bounded[free]
-        bounded[free] = 0.0  # T of the variables that are eliminated
+        weight = T_eliminated[free]
+        T_eliminated[free] = 0.0  # T of the variables that are eliminated
         H = np.zeros((f + r + k, f + r + k))
         H[np.arange(f), np.arange(f)] = 1.0 / weight
-        H[f : f + r, :f] = (U.at(row) * signs[free // n, None]).T
+        H[f : f + r, :f] = (U.rows_at(row) * signs[free // n, None]).T
         H[f + r :, :f] = A[:, free]
         M = H[f:, f:]
-        M[:r, :r] = -gram(U, bounded if c == 1 else bounded.reshape(c, n).sum(axis=0))
+        M[:r, :r] = -gram(U, T_eliminated if c == 1 else T_eliminated.reshape(c, n).sum(axis=0))
         M[np.arange(r), np.arange(r)] -= self._R
         for i in range(k):
-            weighted = A[i] * bounded
+            weighted = A[i] * T_eliminated
             M[r + i, :r] = -sums(U, folded(signs, weighted))
             M[r:, r + i] = -matmul(A, weighted)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
@@ -257,12 +257,12 @@ class LowRank:
         solve = factorised_symmetric(H.copy())
 
         def direction(
-            right: np.ndarray, s: np.ndarray, t: np.ndarray
+            rhs: np.ndarray, s: np.ndarray, t: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            dx, dw_db = bounded * right, np.zeros(r + k)
+            dx, dw_db = T_eliminated * rhs, np.zeros(r + k)
             first = last = [math.inf] * 3
             for refinement in range(1 + _MAX_REFINEMENTS):
-                residual_x = right[free] - dx[free] / weight - matmul(C, dw_db)
+                residual_x = rhs[free] - dx[free] / weight - matmul(C, dw_db)
                 residual_w = s - sums(U, folded(signs, dx)) + self._R * dw_db[:r]
                 residual_b = t - matmul(A, dx)
                 residuals = (residual_x, residual_w, residual_b)
@@ -278,7 +278,7 @@ class LowRank:
                 dw_db += correction[f:]
                 change = copied(signs, values(U, correction[f : f + r]))
                 change += matmul(correction[f + r :], A)
-                change *= bounded
+                change *= T_eliminated
                 dx -= change
                 dx[free] += correction[:f]
             return dx, dw_db[:r], dw_db[r:]
@@ -338,70 +338,70 @@ class StoredKernel:
         c, n = T.shape
         root = np.sqrt(T.sum(axis=0))
         # B is nearly the identity at points that are left out; refinement corrects for them.
-        near = np.flatnonzero(root * root * self.diagonal > _NEAR / n)
-        has_all = len(near) == n
-        near_root = root[near]
-        columns = self.K if has_all else self.K[:, near]
+        kept = np.flatnonzero(root * root * self.diagonal > _NEAR / n)
+        has_all = len(kept) == n
+        kept_root = root[kept]
+        columns = self.K if has_all else self.K[:, kept]
         # One buffer for all factorisations: fresh memory costs as much as the products.
         if self._buffer is None:
             self._buffer = np.empty(n * n)
-        B = self._buffer[: len(near) ** 2].reshape(len(near), len(near))
-        np.multiply(columns if has_all else columns[near], near_root, out=B)
-        B *= near_root[:, None]
+        B = self._buffer[: len(kept) ** 2].reshape(len(kept), len(kept))
+        np.multiply(columns if has_all else columns[kept], kept_root, out=B)
+        B *= kept_root[:, None]
         B[np.diag_indices_from(B)] += 1.0
         solve = factorised_definite(B)
         # The copy of each point with the largest T.
         largest = T.argmax(axis=0) if c > 1 else None
 
-        def solve_without_equality(right: np.ndarray) -> np.ndarray:
-            """dx = (D + Q)^-1 r : (c, n) for r = right.
+        def solve_without_equality(rhs: np.ndarray) -> np.ndarray:
+            """Return dx = (D + Q)^-1 r : (c, n) for r = rhs.
 
             D dx + E'K E dx = r gives dx = T (r - E'u) with u = K g, where g = E dx. Multiplied by
             E, this is g = E T r - S K g. With g = S^1/2 h it becomes B h = S^-1/2 E T r, solved by
             the factor. A large T multiplies the rounding of r - E'u, so the copy with the largest T
             is computed from E dx = g instead: g minus the other copies, times the copy's sign.
             """
-            g = near_root * solve(folded(signs, T * right)[near] / near_root)
+            g = kept_root * solve(folded(signs, T * rhs)[kept] / kept_root)
             u = copied(signs, matmul(columns, g)).reshape(c, n)
-            dx = T * (right - u)
+            dx = T * (rhs - u)
             if largest is None:
-                dx[0, near] = signs[0] * g
+                dx[0, kept] = signs[0] * g
                 return dx
-            copy = largest[near]
-            other_copies = folded(signs, dx)[near] - signs[copy] * dx[copy, near]
-            dx[copy, near] = signs[copy] * (g - other_copies)
+            copy = largest[kept]
+            other_copies = folded(signs, dx)[kept] - signs[copy] * dx[copy, kept]
+            dx[copy, kept] = signs[copy] * (g - other_copies)
             return dx
 
         H = np.array([solve_without_equality(row) for row in A]).reshape(A.shape)
         schur = np.einsum("kcn,jcn->kj", A, H)
-        flat = A.reshape(len(A), c * n)
+        A_flat = A.reshape(len(A), c * n)
 
-        def solve_with_equality(right: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            dx = solve_without_equality(right)
+        def solve_with_equality(rhs: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            dx = solve_without_equality(rhs)
             if not len(A):
                 return dx, t
-            db = np.linalg.solve(schur, matmul(flat, dx.ravel()) - t)
+            db = np.linalg.solve(schur, matmul(A_flat, dx.ravel()) - t)
             return dx - np.tensordot(db, H, 1), db
 
         def direction(
-            right: np.ndarray, s: np.ndarray, t: np.ndarray
+            rhs: np.ndarray, s: np.ndarray, t: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             # The weights follow the coefficients: w + dw = beta + E dx.
-            right = right.reshape(c, n)
+            rhs = rhs.reshape(c, n)
             if s.any():
-                right = right + copied(signs, matmul(self.K, s)).reshape(c, n)
+                rhs = rhs + copied(signs, matmul(self.K, s)).reshape(c, n)
             dx, db = np.zeros(T.shape), np.zeros(len(A))
-            residual, residual_t, last = right, t, np.inf
-            moves = T > 0.0
-            D = np.divide(1.0, T, out=np.zeros_like(T), where=moves)
-            first = float(np.abs(right).max(initial=0.0))
+            residual, residual_t, last = rhs, t, np.inf
+            is_movable = T > 0.0
+            D = np.divide(1.0, T, out=np.zeros_like(T), where=is_movable)
+            first = float(np.abs(rhs).max(initial=0.0))
             for _ in range(1 + _MAX_REFINEMENTS):
                 correction, correction_b = solve_with_equality(residual, residual_t)
                 after, after_b = dx + correction, db + correction_b
                 u = copied(signs, matmul(self.K, folded(signs, after.ravel()))).reshape(c, n)
-                residual = right - D * after - u - np.tensordot(after_b, A, 1)
-                residual *= moves
-                residual_t = t - matmul(flat, after.ravel())
+                residual = rhs - D * after - u - np.tensordot(after_b, A, 1)
+                residual *= is_movable
+                residual_t = t - matmul(A_flat, after.ravel())
                 size = float(np.abs(residual).max(initial=0.0))
                 if not size < last:
                     break

@@ -23,9 +23,9 @@ from kbench.solvers.box_dual.coordinate_descent import compiled_steps
 
 # Rows of a block: more take more inner products per row and decrease the objective more in a pass
 # (`scripts/bench_linear.py`).
-SIZE = 64
+BLOCK_ROWS = 64
 # Rows of the sample for `effective_rank`: 256^2 inner products. Set by hand.
-_SAMPLE = 256
+_SAMPLE_ROWS = 256
 # Steps inside a block stop at this fraction of the block's largest gradient, or after this number
 # of steps per point: the next blocks change w again. Set by hand.
 _INNER_RELATIVE = 0.1
@@ -37,7 +37,9 @@ def effective_rank(X: np.ndarray) -> float:
 
     X : (n, d). This is the number of directions over which the rows spread evenly; O(256^2 d) time.
     """
-    rows = X[np.linspace(0, len(X) - 1, min(_SAMPLE, len(X))).astype(np.intp)].astype(np.float64)
+    rows = X[np.linspace(0, len(X) - 1, min(_SAMPLE_ROWS, len(X))).astype(np.intp)].astype(
+        np.float64
+    )
     gram = matmul(rows, rows.T)
     squares = np.diag(gram).copy()
     np.fill_diagonal(gram, 0.0)
@@ -99,17 +101,17 @@ def descend_together(
         Points whose gradient was computed, over all m problems.
     """
     visits = 0
-    gram = np.empty((SIZE, SIZE))
-    member = np.empty(SIZE, np.int64)
-    beta, e = np.empty(SIZE), np.empty(SIZE)
-    lower, upper, diagonal = np.empty(SIZE), np.empty(SIZE), np.empty(SIZE)
-    gain = np.empty(SIZE)
+    gram = np.empty((BLOCK_ROWS, BLOCK_ROWS))
+    member = np.empty(BLOCK_ROWS, np.int64)
+    beta, e = np.empty(BLOCK_ROWS), np.empty(BLOCK_ROWS)
+    lower, upper, diagonal = np.empty(BLOCK_ROWS), np.empty(BLOCK_ROWS), np.empty(BLOCK_ROWS)
+    gain = np.empty(BLOCK_ROWS)
     gain_bits = gain.view(np.int64)
-    for start in range(0, len(order), SIZE):
-        rows = order[start : start + SIZE]
+    for start in range(0, len(order), BLOCK_ROWS):
+        rows = order[start : start + BLOCK_ROWS]
         _gram(X, rows, gram)
         for c in range(alpha.shape[0]):
-            k, worst, w = 0, 0.0, coef[c]
+            k, largest_gradient, w = 0, 0.0, coef[c]
             for p in range(len(rows)):
                 i = first + rows[p]
                 if aside[c, i]:
@@ -130,13 +132,13 @@ def descend_together(
                     projected = max(gradient, 0.0)
                 high[c] = max(high[c], projected)
                 low[c] = min(low[c], projected)
-                worst = max(worst, abs(projected))
+                largest_gradient = max(largest_gradient, abs(projected))
                 member[k], beta[k], e[k] = p, y * a, -y * gradient
                 lower[k] = -bound[i] if y < 0 else 0.0
                 upper[k] = bound[i] if y > 0 else 0.0
                 diagonal[k] = max(curvature[i], 1e-12)  # guard: 0 for a row of zeros
                 k += 1
-            if worst == 0.0:
+            if largest_gradient == 0.0:
                 continue
             K = np.empty((k, k))
             for s in range(k):
@@ -153,7 +155,7 @@ def descend_together(
                 upper[:k],
                 diagonal[:k],
                 0.0,
-                _INNER_RELATIVE * worst,
+                _INNER_RELATIVE * largest_gradient,
                 _STEPS_PER_POINT * k,
             )
             for s in range(k):

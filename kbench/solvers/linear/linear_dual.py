@@ -32,7 +32,7 @@ from numba import njit
 
 from kbench.intrinsics.products import matmul
 from kbench.solvers.best_multiple import MULTIPLES
-from kbench.solvers.linear.block_sweep import SIZE, descend_together, effective_rank
+from kbench.solvers.linear.block_sweep import BLOCK_ROWS, descend_together, effective_rank
 from kbench.trace import Deadline, Trace
 
 # Sweeps over a block of `RowBlocks` before the next one is computed. Computing a block costs about
@@ -41,7 +41,7 @@ from kbench.trace import Deadline, Trace
 _SWEEPS_OF_A_BLOCK = 8
 # Rows per batch of decision values and norms: memory of a float64 copy against the overhead of a
 # call. Set by hand.
-_BATCH = 256
+_BATCH_ROWS = 256
 
 
 class RowBlocks(Protocol):
@@ -137,13 +137,13 @@ def solve_linear_dual(
     A pass takes O(m n d) (O(m nnz) for CSR) for the points that are still active. Memory: 10 bytes
     for each point and problem, 18 while the objective is computed, and O(n + m d).
     """
-    blocks = X if hasattr(X, "slices") else _Whole(X)
+    blocks = X if hasattr(X, "slices") else _SingleBlock(X)
     trace = Trace() if trace is None else trace
     solver = _Solver(blocks, Y, C, loss, tol, max_iter)
     return solver.run(rng, trace, Deadline(max_time, trace))
 
 
-class _Whole:
+class _SingleBlock:
     """`RowBlocks` of rows in memory: a single block."""
 
     def __init__(self, X: Any) -> None:
@@ -158,7 +158,7 @@ class _Whole:
 
 
 class _Solver:
-    """The iterates `alpha` (m, n), `coef` (m, d); `aside` (m, n), which points are dropped."""
+    """The iterates `alpha` : (m, n) and `coef` : (m, d); `aside` : (m, n) marks dropped points."""
 
     def __init__(
         self, blocks: Any, Y: np.ndarray, C: np.ndarray, loss: str, tol: float, max_iter: int
@@ -175,7 +175,7 @@ class _Solver:
         self.alpha = np.zeros((m, n))
         self.coef = np.zeros((m, blocks.shape[1]))
         self.curvature = np.full(n, np.nan)
-        self.moves_blocks: bool | None = None
+        self.uses_block_steps: bool | None = None
         self.is_idle = is_idle
         self.aside = np.repeat(is_idle[None], m, axis=0)
         # Largest and smallest projected gradient of the last pass, beyond which points are dropped.
@@ -185,7 +185,7 @@ class _Solver:
 
     def run(self, rng: np.random.RandomState, trace: Trace, deadline: Deadline) -> LinearDualResult:
         m = len(self.alpha)
-        width = np.full(m, np.inf)
+        spread = np.full(m, np.inf)
         solved = np.zeros(m, bool)
         n_iter = n_visits = 0
         n_passes = 0.0
@@ -202,9 +202,9 @@ class _Solver:
             n_visits += visits
             # The set-up of a pass over very few points costs more than its visits. Set by hand.
             n_passes += max(visits / (sweeps * self.alpha.size), 0.01)
-            # Gradients of rows that move together may all have one sign; the width includes 0.
-            width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))
-            within_tol = ~solved & (width <= self.tol)
+            # Gradients of rows that move together may all have one sign; the spread includes 0.
+            spread = np.where(solved, spread, np.maximum(high, 0.0) - np.minimum(low, 0.0))
+            within_tol = ~solved & (spread <= self.tol)
             solved |= within_tol & all_active
             self.aside[solved] = True
             self.aside[within_tol & ~all_active] = self.is_idle
@@ -214,11 +214,11 @@ class _Solver:
                 n_active = int(self.aside.size - self.aside.sum())
                 trace(
                     objective=float(self.objective().sum()),
-                    violation=float(width.max()),
+                    violation=float(spread.max()),
                     n_active=n_active,
                     coef=self.coef.T,
                 )
-        converged, violation = bool(solved.all()), float(width.max())
+        converged, violation = bool(solved.all()), float(spread.max())
         if not converged:
             self._settle()
             violation = self.violation()
@@ -263,9 +263,9 @@ class _Solver:
         X = self.blocks.block(rows)
         if np.isnan(self.curvature[rows.start]):
             self.curvature[rows] = _squared_norms(X) + self.ridge[rows]
-        if self.moves_blocks is None:
-            self.moves_blocks = _is_stiff(X, self.C[rows] * self.curvature[rows])
-        descend = _descend_together if self.moves_blocks else _descend
+        if self.uses_block_steps is None:
+            self.uses_block_steps = _is_stiff(X, self.C[rows] * self.curvature[rows])
+        descend = _descend_together if self.uses_block_steps else _descend
         n_visits = 0
         for sweep in range(sweeps):
             extremes = (high, low) if sweep == 0 else (high.copy(), low.copy())
@@ -332,8 +332,8 @@ def _csr_arrays(X: Any) -> tuple[Any, Any, Any]:
 
 def _decisions(X: Any, coef: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """(rows, X[rows] @ coef) for batches of rows, in float64."""
-    for start in range(0, X.shape[0], _BATCH):
-        rows = slice(start, min(start + _BATCH, X.shape[0]))
+    for start in range(0, X.shape[0], _BATCH_ROWS):
+        rows = slice(start, min(start + _BATCH_ROWS, X.shape[0]))
         yield rows, matmul(X[rows], coef)
 
 
@@ -342,19 +342,22 @@ def _squared_norms(X: Any) -> np.ndarray:
     if not sp.issparse(X):
         return np.einsum("ij,ij->i", X, X, dtype=np.float64)
     norms = np.empty(X.shape[0])
-    for start in range(0, len(norms), _BATCH):
-        rows = X[start : start + _BATCH].astype(np.float64)
-        norms[start : start + _BATCH] = rows.multiply(rows).sum(axis=1)
+    for start in range(0, len(norms), _BATCH_ROWS):
+        rows = X[start : start + _BATCH_ROWS].astype(np.float64)
+        norms[start : start + _BATCH_ROWS] = rows.multiply(rows).sum(axis=1)
     return norms
 
 
-def _is_stiff(X: Any, reach: np.ndarray) -> bool:
-    """Whether single steps stall: dense rows of low effective rank, large `reach` = C |x|^2."""
+def _is_stiff(X: Any, largest_moves: np.ndarray) -> bool:
+    """Whether single steps stall: dense rows have a low effective rank, and C |x|^2 is large.
+
+    largest_moves : (b,). C |x|^2 of each row.
+    """
     if sp.issparse(X):
         return False
     rank = effective_rank(X)
     # Both thresholds are set by hand.
-    return rank < SIZE and float(np.median(reach)) > SIZE * rank
+    return rank < BLOCK_ROWS and float(np.median(largest_moves)) > BLOCK_ROWS * rank
 
 
 def _descend_together(X: np.ndarray, indices: Any, indptr: Any, *state: Any) -> int:
@@ -438,7 +441,7 @@ def _descend(
             if projected != 0.0:
                 # A row of zeros has curvature 0, so its a goes to the bound.
                 step = gradient / max(curvature[i], 1e-12)
-                moved = min(max(a - step, 0.0), bound[i])
-                alpha[c, i] = moved
-                _add(values, indices, indptr, row, y * (moved - a), w)
+                new_a = min(max(a - step, 0.0), bound[i])
+                alpha[c, i] = new_a
+                _add(values, indices, indptr, row, y * (new_a - a), w)
     return visits

@@ -54,7 +54,7 @@ FLOAT64_POINTS = 1024
 # starts and more subsets. Set by hand.
 _GROWTH = 4
 # A subset is solved until its violation is below this fraction of its first one. Set by hand.
-_LOOSE = 0.01
+_SUBSET_VIOLATION = 0.01
 # A working set is left at the first fraction of the violation of all points, or at the second of
 # the target, or after this number of steps per point; `box_dual.block_descent` explains the values.
 _INNER_RELATIVE, _INNER_TARGET = 0.03, 0.75
@@ -69,21 +69,22 @@ _PATIENCE_OF_CALLS, _PATIENCE_AT_OPTIMUM = 20, 1
 # Steps aim at this fraction of the tolerance, because the violation in float64 differs by rounding.
 # Set by hand.
 TARGET = 0.9
-# Guard: float64 recomputations of all residuals. Each halves the violation or lets the steps take
-# float64 kernel values; after that, one that does not halve it is the last.
+# Guard: float64 recomputations of all residuals. Each halves the violation or makes the steps use
+# float64 kernel values; once they do, the first that does not halve the violation is the last.
 _MAX_ROUNDS = 30
 # If the margin of a classifier is not above half of the violation, the tolerance falls by tens,
 # down to this fraction of `tol`, within as many further steps as before or this number. Set by
 # hand: lower tolerances take more steps, and decide more of the margins.
-_FINEST, _MIN_MORE_STEPS = 0.01, 10_000
+_LEAST_TOLERANCE, _MIN_MORE_STEPS = 0.01, 10_000
 # Steps are taken in float64 if float32 residuals of this many units in the last place would exceed
 # the violation to reach. Set by hand.
-_ROUNDED = 64.0
+_FLOAT32_UNITS = 64.0
 # A working set takes all points if it would have more than this fraction of them. Set by hand.
 _MOST_OF_POINTS = 0.65
 # Guard: rounding errors of float32 sums of products, in units in the last place of the sum of the
-# products' absolute values. Own loops add four or eight at a time, BLAS thousands in many lanes.
-_ROUNDED_SUMS = 64.0
+# products' absolute values. Loops of kbench add four or eight products at a time, BLAS adds
+# thousands in many lanes.
+_SUM_UNITS = 64.0
 
 
 def solve_nu_dual(
@@ -138,9 +139,9 @@ def solve_nu_dual(
         return result
     if not has_margin(result) and problem.has_shared_points():
         return replace(result, stop_reason="margin")
-    finest, max_steps = tol * _FINEST, budget.max_iter
+    least_tol, max_steps = tol * _LEAST_TOLERANCE, budget.max_iter
     budget.max_iter = min(max_steps, budget.n_iter + max(budget.n_iter, _MIN_MORE_STEPS))
-    while result.stop_reason == "tol" and not has_margin(result) and tol > finest:
+    while result.stop_reason == "tol" and not has_margin(result) and tol > least_tol:
         tol *= 0.1
         result = descent.solve_exactly(tol)
     if result.stop_reason == "max_time" or budget.n_iter >= max_steps:
@@ -175,14 +176,14 @@ class _Descent:
         diagonal = problem.kernel.diagonal()
         # Guard: steps divide by curvatures, so the diagonal has to be positive.
         self._diagonal = np.maximum(diagonal, max(1e-12 * np.abs(diagonal).max(), 1e-30))
-        self._use(problem.kernel)
+        self._set_kernel(problem.kernel)
         self._before_interior = _steps_before_interior(n, cache_mb)
 
-    def _use(self, kernel: KernelMatrix) -> None:
+    def _set_kernel(self, kernel: KernelMatrix) -> None:
         """Take steps with the values of this matrix."""
         self._kernel, self._matrix = kernel, np.empty((0, 0), kernel.dtype)
         self._rows: RowCache | None = None
-        # Rows, or the matrix of all points, have half of the memory.
+        # Half of `cache_mb` MiB is for rows, or for the matrix of all points.
         half = 2**19 * self._cache_mb
         self._size_limit = max(_WORKING_SET, math.isqrt(int(half / kernel.dtype.itemsize)))
 
@@ -192,7 +193,7 @@ class _Descent:
         if earlier is not None:
             self._move_to(earlier.beta)
             self.budget.spend(earlier.n_iter)
-            # At least one more, because without a step a descent has ended.
+            # At least one step is left, because a descent that takes no step ends.
             self._before_interior = max(1, self._before_interior - earlier.n_iter)
             return
         if not problem.has_fixed_norm:
@@ -200,13 +201,13 @@ class _Descent:
         margin = np.zeros(n)
         if rng is not None and n > _GROWTH * _WORKING_SET:
             rows = np.sort(rng.choice(n, n // _GROWTH, replace=False))
-            subset = _Descent(problem.of(rows), self.budget, self._cache_mb)
+            subset = _Descent(problem.take(rows), self.budget, self._cache_mb)
             subset.start(rng)
-            subset.solve(_LOOSE * subset.violation)
+            subset.solve(_SUBSET_VIOLATION * subset.violation)
             support = np.flatnonzero(subset.beta)
             margin = -self._row_cache().product(rows[support], subset.beta[support])
-        beta = _first(-margin, problem.upper, 0.5 * problem.norm)
-        self._move_to(beta - _first(margin, -problem.lower, 0.5 * problem.norm))
+        beta = _fill_in_order(-margin, problem.upper, 0.5 * problem.norm)
+        self._move_to(beta - _fill_in_order(margin, -problem.lower, 0.5 * problem.norm))
 
     def _move_to(self, beta: np.ndarray) -> None:
         """Go from 0 to these coefficients."""
@@ -261,13 +262,13 @@ class _Descent:
             if violation > 0.5 * previous or violation <= self._rounding < previous < math.inf:
                 if self._kernel.dtype == np.float64:
                     break
-                self._use(kernel)
+                self._set_kernel(kernel)
             previous = violation
-        last = self._result(violation, "precision")
+        final = self._result(violation, "precision")
         if self.problem.has_fixed_norm:
-            return last
+            return final
         # Coefficients of large bounds may be so inexact that a multiple of them is better.
-        return min(last, self._settled("precision"), key=lambda r: r.duality_gap - r.objective)
+        return min(final, self._settled("precision"), key=lambda r: r.duality_gap - r.objective)
 
     def solve(self, target: float) -> None:
         """Lower the violation to `target`, or until a limit or rounding prevents it."""
@@ -275,28 +276,28 @@ class _Descent:
         n, lower, upper = len(self.beta), problem.lower, problem.upper
         size = self._allowed_size(max(_WORKING_SET, len(self._matrix)))
         recent = np.empty(0, np.intp)
-        lowest, stalled = math.inf, 0
+        lowest, n_stalled = math.inf, 0
         while True:
             extremes = self.extremes()
             violation = self.violation_of(extremes)
             self._report(violation)
             if violation <= target or budget.exhausted():
                 return
-            lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
-            if stalled > (self._patience if len(self._matrix) == n else PATIENCE):
+            lowest, n_stalled = min(lowest, violation), 0 if violation < lowest else n_stalled + 1
+            if n_stalled > (self._patience if len(self._matrix) == n else PATIENCE):
                 return
             n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
             if 2 * n_free > size and size < n:
                 size = self._allowed_size(2 * max(size, n_free))
             W, recent = self._working_set(extremes, recent, size)
-            whole = len(W) == n
-            stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
-            if not self._descend(W, stop, sum(extremes.middles) / 2.0, whole=whole):
+            is_whole = len(W) == n
+            stop = target if is_whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
+            if not self._descend(W, stop, sum(extremes.middles) / 2.0, is_whole=is_whole):
                 return
-            if whole and self._before_interior <= 0:
+            if is_whole and self._before_interior <= 0:
                 self._before_interior = 2**62
                 self._by_interior_point(target)
-            elif whole and self._matrix.dtype == np.float64 and self.violation <= self._rounding:
+            elif is_whole and self._matrix.dtype == np.float64 and self.violation <= self._rounding:
                 return
 
     def _allowed_size(self, size: int) -> int:
@@ -314,7 +315,7 @@ class _Descent:
         if kernel.dtype == np.float64 or not kernel.kernel.is_definite or self.slack > 0.0:
             return np.arange(len(is_zero))
         eps = float(np.finfo(np.float32).eps)
-        unit = kernel.entry_error + _ROUNDED_SUMS * eps * self._diagonal.max()
+        unit = kernel.entry_error + _SUM_UNITS * eps * self._diagonal.max()
         # A residual and the extreme with which it is compared both have an error.
         error = 2.0 * unit * self._moved
         (up, _, _, down), (high_above, low_above, high_below, low_below) = self.extremes()
@@ -335,24 +336,24 @@ class _Descent:
         new = []
         for can_move, sign in zip(extremes.points, (1.0, -1.0, 1.0, -1.0), strict=True):
             candidates = can_move & ~taken
-            most = min((size - len(recent)) // 4, int(np.count_nonzero(candidates)))
-            if most:
-                worst = largest(np.where(candidates, sign * self.e, MINUS_INFINITY), most)
+            n_added = min((size - len(recent)) // 4, int(np.count_nonzero(candidates)))
+            if n_added:
+                worst = largest(np.where(candidates, sign * self.e, MINUS_INFINITY), n_added)
                 taken[worst] = True
                 new.append(worst)
         added = np.concatenate(new) if new else recent[:0]
         return np.concatenate([recent, added]), added
 
-    def _descend(self, W: np.ndarray, stop: float, centre: float, *, whole: bool) -> int:
+    def _descend(self, W: np.ndarray, stop: float, centre: float, *, is_whole: bool) -> int:
         """Take steps on the working set, with residuals about `centre`; returns how many."""
         problem, budget, before = self.problem, self.budget, self.beta[W]
-        K, e = self._gram(W, whole=whole), self.e[W] - centre
+        K, e = self._gram(W, is_whole=is_whole), self.e[W] - centre
         resolution = float(np.finfo(np.float32).eps) * float(np.abs(e).max())
-        if K.dtype == np.float32 and _ROUNDED * resolution > stop:
+        if K.dtype == np.float32 and _FLOAT32_UNITS * resolution > stop:
             K = K.astype(np.float64)
-        most = _STEPS_PER_POINT * len(W)
-        if whole:
-            most = min(int(_WORK_OF_A_CALL / len(W)), self._before_interior)
+        max_steps = _STEPS_PER_POINT * len(W)
+        if is_whole:
+            max_steps = min(int(_WORK_OF_A_CALL / len(W)), self._before_interior)
         beta = before.copy()
         steps, self.slack = side_steps(
             K,
@@ -363,15 +364,15 @@ class _Descent:
             self._diagonal[W],
             self.slack,
             stop,
-            int(min(most, budget.max_iter - budget.n_iter)),
+            int(min(max_steps, budget.max_iter - budget.n_iter)),
         )
         budget.spend(steps)
-        self._before_interior -= steps if whole else 0
+        self._before_interior -= steps if is_whole else 0
         moved = np.flatnonzero(beta != before)
         change = (beta - before)[moved]
         self.beta[W] = beta
         self._moved += float(np.abs(change).sum())
-        if whole:
+        if is_whole:
             self.e -= product_of_rows(K, moved, change)
         elif len(moved):
             self.e -= self._row_cache().product(W[moved], change)
@@ -388,20 +389,20 @@ class _Descent:
         b = optimum(self._matrix, z, lower, upper, norm, tol=tol, budget=self.budget)
         if b is None:
             return
-        last = self.beta, self.e, self.slack, self.violation
+        before = self.beta, self.e, self.slack, self.violation
         self.beta, self.e = b, z - matmul(self._matrix, b)
         if not self.problem.has_fixed_norm:
-            left = norm - float(np.abs(b).sum())
-            self.slack = left if left > SUM_ERROR * norm else 0.0
-        if self.violation < last[-1]:
+            remaining = norm - float(np.abs(b).sum())
+            self.slack = remaining if remaining > SUM_ERROR * norm else 0.0
+        if self.violation < before[-1]:
             self._patience = _PATIENCE_AT_OPTIMUM
         else:
-            self.beta, self.e, self.slack, _ = last
+            self.beta, self.e, self.slack, _ = before
 
-    def _gram(self, W: np.ndarray, *, whole: bool) -> np.ndarray:
-        if len(self._matrix) == len(W) and whole:
+    def _gram(self, W: np.ndarray, *, is_whole: bool) -> np.ndarray:
+        if len(self._matrix) == len(W) and is_whole:
             return self._matrix
-        if not whole:
+        if not is_whole:
             return self._row_cache().gram(W)
         if len(W) <= FLOAT64_POINTS:
             self._matrix = self._kernel.square(W)
@@ -480,10 +481,10 @@ class _Descent:
         )
 
 
-def _first(order: np.ndarray, upper: np.ndarray, total: float) -> np.ndarray:
-    """Coefficients (n,) >= 0 with the sum `total`, at their bounds `upper` : (n,) for the points
-    with the largest `order` : (n,), and 0 for the others."""
-    largest_first = np.argsort(-order, kind="stable")
+def _fill_in_order(priority: np.ndarray, upper: np.ndarray, total: float) -> np.ndarray:
+    """Return coefficients (n,) >= 0 with the sum `total`, at their bounds `upper` : (n,) for the
+    points of highest `priority` : (n,), and 0 for the others."""
+    largest_first = np.argsort(-priority, kind="stable")
     sorted_upper = upper[largest_first]
     filled = np.empty(len(upper))
     filled[largest_first] = np.clip(

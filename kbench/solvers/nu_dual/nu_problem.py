@@ -9,7 +9,7 @@ from kbench.solvers.box_dual.duplicates import Duplicates
 
 
 class NuProblem(NamedTuple):
-    """The dual over the points of a kernel matrix; norm is t."""
+    """The dual over the points of a kernel matrix; `norm` is t of `nu_descent`."""
 
     kernel: Any
     z: np.ndarray
@@ -32,11 +32,13 @@ class NuProblem(NamedTuple):
         copies = Duplicates.of(self.kernel.X) if is_known else None
         if copies is None:
             return False
-        up, down = (np.bincount(copies.kind, bound) for bound in (self.upper, -self.lower))
-        return bool(np.minimum(up, down).sum() >= 0.5 * self.norm)
+        upper_sums, lower_sums = (
+            np.bincount(copies.kind, bound) for bound in (self.upper, -self.lower)
+        )
+        return bool(np.minimum(upper_sums, lower_sums).sum() >= 0.5 * self.norm)
 
-    def of(self, rows: np.ndarray) -> "NuProblem":
-        """The problem of some points; t is divided in proportion to the sums of bounds."""
+    def take(self, rows: np.ndarray) -> "NuProblem":
+        """Return the problem of some points; t is divided in proportion to the sums of bounds."""
         lower, upper = self.lower[rows], self.upper[rows]
         fraction = (upper - lower).sum() / (self.upper - self.lower).sum()
         norm = min(self.norm * fraction, 2.0 * upper.sum(), -2.0 * lower.sum())

@@ -29,8 +29,8 @@ _TILE = 8
 _OPTIONS: Any = {"fastmath": {"contract", "nsz"}, "_nrt": False}
 _CALLED: Any = {**_OPTIONS, "no_cfunc_wrapper": True, "cache": True, "nogil": True}
 # Columns of `plan`: the class, its first point, the number of its points, where its kernel values
-# begin in `kept`, and where it begins among the rows and the columns of `block`.
-_CLASS, _FIRST, _SIZE, _KEPT, _ROW, _COLUMN, _N_PLANNED = range(7)
+# begin in `class_values`, and where it begins among the rows and the columns of `block`.
+_CLASS, _FIRST, _SIZE, _CLASS_VALUES, _ROW, _COLUMN, _N_PLANNED = range(7)
 # Least number of rows of a block of kernel values: larger blocks, of more classes, take fewer
 # calls, but have more values that no pair needs. Set by hand.
 _ROWS_OF_BLOCK = 128
@@ -211,13 +211,15 @@ class _Pairs:
 
     def _solve_small(self, problems: np.ndarray, n_points: np.ndarray) -> None:
         k, pairs, n = len(self._sizes), self._pairs[problems], int(n_points[problems].max())
-        self._number = np.full((k, k), -1)
-        self._number[pairs[:, 0], pairs[:, 1]] = problems
+        self._problem_of = np.full((k, k), -1)
+        self._problem_of[pairs[:, 0], pairs[:, 1]] = problems
         max_iter, cache_mb = self._options["max_iter"], self._options["cache_mb"]
         # With a trace, `solve_nu_dual` takes all steps, because it reports them.
-        most = 0 if self._trace.active else max_iter if max_iter >= 0 else 2**62
-        most_of = {n: min(most, first_steps(n, cache_mb)) for n in set(n_points.tolist())}
-        self._max_steps = np.array([most_of[n] for n in n_points.tolist()])
+        step_limit = 0 if self._trace.active else max_iter if max_iter >= 0 else 2**62
+        max_steps_of = {
+            n: min(step_limit, first_steps(n, cache_mb)) for n in set(n_points.tolist())
+        }
+        self._max_steps = np.array([max_steps_of[n] for n in n_points.tolist()])
         self._matrix, self._work = np.empty(n * n), np.empty((_N_WORK + ENDS) * n)
         gain = np.empty(n)
         self._gain, self._left = (gain, gain.view(np.int64)), np.empty(1)
@@ -235,7 +237,7 @@ class _Pairs:
         ends, squares = np.cumsum(sizes), sizes**2
         plan = np.empty((len(classes), _N_PLANNED), np.int64)
         plan[:, _CLASS], plan[:, _FIRST], plan[:, _SIZE] = classes, self._starts[classes], sizes
-        plan[:, _KEPT], plan[:, _COLUMN] = np.cumsum(squares) - squares, ends - sizes
+        plan[:, _CLASS_VALUES], plan[:, _COLUMN] = np.cumsum(squares) - squares, ends - sizes
         rows = self._order[self._positions(classes)]
         if len(classes) == 2:
             n = len(rows)
@@ -243,7 +245,7 @@ class _Pairs:
             self._solve_with_earlier(plan, _NO_VALUES, _NO_VALUES.ravel())
             return
         points = kernel.points(rows)
-        kept, first = np.empty(squares.sum()), 0
+        class_values, first = np.empty(squares.sum()), 0
         values = np.empty((int(sizes.max()) + _ROWS_OF_BLOCK) * len(rows))
         for last, end in enumerate(ends.tolist()):
             start = int(plan[first, _COLUMN])
@@ -253,36 +255,38 @@ class _Pairs:
             kernel.kernel.evaluate(points[start:end], points[:end], block)
             kernel.count(block.size)
             plan[first : last + 1, _ROW] = plan[first : last + 1, _COLUMN] - start
-            for place in range(first, last + 1):
-                _, _, n, at, row, column = plan[place].tolist()
+            for last_class in range(first, last + 1):
+                _, _, n, at, row, column = plan[last_class].tolist()
                 within = block[row : row + n, column : column + n]
-                kept[at : at + n * n].reshape(n, n)[:] = within
-                self._solve_with_earlier(plan[: place + 1], block, kept)
+                class_values[at : at + n * n].reshape(n, n)[:] = within
+                self._solve_with_earlier(plan[: last_class + 1], block, class_values)
             first = last + 1
 
-    def _solve_with_earlier(self, plan: np.ndarray, block: np.ndarray, kept: np.ndarray) -> None:
+    def _solve_with_earlier(
+        self, plan: np.ndarray, block: np.ndarray, class_values: np.ndarray
+    ) -> None:
         """Solve the pairs of the last class of the plan."""
-        other, last, is_limited = 0, len(plan) - 1, self._deadline.seconds_left() is not None
-        while other < last:
+        earlier, last, is_limited = 0, len(plan) - 1, self._deadline.seconds_left() is not None
+        while earlier < last:
             is_late = is_limited and self._deadline.passed
-            first, until = other, other + 1 if is_limited and not is_late else last
-            other = _solve_problems(
-                other, until, is_late, plan, self._number, block, kept, self._bounds, self._norms,
-                self._options["tol"], self._max_steps, self._matrix, self._work, *self._gain,
-                self._left, _address(), self._coef, self._reports,
+            first, stop = earlier, earlier + 1 if is_limited and not is_late else last
+            earlier = _solve_problems(
+                earlier, stop, is_late, plan, self._problem_of, block, class_values, self._bounds,
+                self._norms, self._options["tol"], self._max_steps, self._matrix, self._work,
+                *self._gain, self._left, _address(), self._coef, self._reports,
             )  # fmt: skip
             if is_late:
-                late = self._number[plan[first:last, _CLASS], plan[last, _CLASS]]
-                for p in late[late >= 0].tolist():
+                unfinished = self._problem_of[plan[first:last, _CLASS], plan[last, _CLASS]]
+                for p in unfinished[unfinished >= 0].tolist():
                     if not self._reports[p, _VIOLATION] <= self._options["tol"]:
                         self._reasons[p] = "max_time"
-            elif other < until:
-                self._finish(plan[other], plan[last])
-                other += 1
+            elif earlier < stop:
+                self._finish(plan[earlier], plan[last])
+                earlier += 1
 
     def _finish(self, a: np.ndarray, b: np.ndarray) -> None:
         """Solve a pair from where the compiled loop has left it."""
-        p, n_first = int(self._number[a[_CLASS], b[_CLASS]]), int(a[_SIZE])
+        p, n_first = int(self._problem_of[a[_CLASS], b[_CLASS]]), int(a[_SIZE])
         n = n_first + int(b[_SIZE])
         K = self._matrix[: n * n].reshape(n, n)
         lower, upper, beta = self._work[: 3 * n].reshape(3, n)
@@ -299,17 +303,17 @@ def _signed(bounds: np.ndarray, is_first: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 @register_jitable(**_OPTIONS)
-def _assemble(own, block, row, n_b, of_a, of_b, K):
+def _assemble(K_first, block, row, n_b, of_a, of_b, K):
     """Copy the kernel values of two classes to K : (n, n).
 
     own : (n_a, n_a). Values of the first class.
     block : Values of the n_b points of the second one, from `row` on: with the first from column
         `of_a` on, and with itself from `of_b` on.
     """
-    n_a = own.shape[0]
+    n_a = K_first.shape[0]
     for i in range(n_a):
         for j in range(n_a):
-            K[i, j] = own[i, j]
+            K[i, j] = K_first[i, j]
     for i in range(n_b):
         for j in range(n_b):
             K[n_a + i, n_a + j] = block[row + i, of_b + j]
@@ -321,7 +325,7 @@ def _assemble(own, block, row, n_b, of_a, of_b, K):
 
 
 @register_jitable(**_OPTIONS)
-def _begin(bounds, total, sign, beta, lower, upper):
+def _set_start(bounds, total, sign, beta, lower, upper):
     """Set the bounds of a class, and the first coefficients to them as far as the sum allows."""
     so_far = 0.0
     for k in range(beta.shape[0]):
@@ -344,7 +348,7 @@ def _sum_residual(K, beta, e):
 
 
 @register_jitable(**_OPTIONS)
-def _side(beta, e, lower, upper):
+def _class_extremes(beta, e, lower, upper):
     """Extremes of e over the points of a class that can go up, and down; the mean of the free ones,
     or the middle of the extremes."""
     high, low, total, n_free = -np.inf, np.inf, 0.0, 0
@@ -367,8 +371,8 @@ def _side(beta, e, lower, upper):
 
 @njit(error_model="numpy", **_CALLED)
 def _solve_problems(
-    first, last, is_late, plan, number, block, kept, bounds, norms, tol, max_steps, matrix, work,
-    gain, gain_bits, left, address, coef, reports,
+    first, last, is_late, plan, problem_of, block, class_values, bounds, norms, tol, max_steps,
+    matrix, work, gain, gain_bits, left, address, coef, reports,
 ):  # fmt: skip
     """Solve the problems of the last class of the plan with the classes `first` to `last` - 1.
 
@@ -383,24 +387,24 @@ def _solve_problems(
     """
     b = plan[plan.shape[0] - 1]
     n_b = b[_SIZE]
-    for other in range(first, last):
-        a = plan[other]
-        p, n_a = number[a[_CLASS], b[_CLASS]], a[_SIZE]
+    for earlier in range(first, last):
+        a = plan[earlier]
+        p, n_a = problem_of[a[_CLASS], b[_CLASS]], a[_SIZE]
         if p < 0:
             continue
         n, report = n_a + n_b, reports[p]
         K, arrays = matrix_in(matrix, 0, n, n), matrix_in(work, 0, _N_WORK, n)
         ends = matrix_in(work, _N_WORK * n, ENDS, n)
         if block.shape[0] > 0:
-            own = matrix_in(kept, a[_KEPT], n_a, n_a)
-            _assemble(own, block, b[_ROW], n_b, a[_COLUMN], b[_COLUMN], K)
+            K_first = matrix_in(class_values, a[_CLASS_VALUES], n_a, n_a)
+            _assemble(K_first, block, b[_ROW], n_b, a[_COLUMN], b[_COLUMN], K)
         lower, upper, beta, e = arrays[_LOWER], arrays[_UPPER], arrays[_BETA], arrays[_RESIDUAL]
         diagonal, v = arrays[_DIAGONAL], arrays[_V]
         total, at_a, at_b = 0.5 * norms[p], a[_FIRST], b[_FIRST]
-        _begin(bounds[at_a : at_a + n_a], total, 1.0, beta[:n_a], lower[:n_a], upper[:n_a])
-        _begin(bounds[at_b : at_b + n_b], total, -1.0, beta[n_a:], lower[n_a:], upper[n_a:])
+        _set_start(bounds[at_a : at_a + n_a], total, 1.0, beta[:n_a], lower[:n_a], upper[:n_a])
+        _set_start(bounds[at_b : at_b + n_b], total, -1.0, beta[n_a:], lower[n_a:], upper[n_a:])
         if max_steps[p] <= 0 and not is_late:
-            return other
+            return earlier
         largest = 0.0
         for k in range(n):
             largest = max(largest, abs(K[k, k]))
@@ -409,8 +413,12 @@ def _solve_problems(
             diagonal[k] = max(K[k, k], max(1e-12 * largest, 1e-30))
         _sum_residual(K, beta, e)
         for turn in range(2):
-            high_a, low_a, middle_a, above = _side(beta[:n_a], e[:n_a], lower[:n_a], upper[:n_a])
-            high_b, low_b, middle_b, below = _side(beta[n_a:], e[n_a:], lower[n_a:], upper[n_a:])
+            high_a, low_a, middle_a, above = _class_extremes(
+                beta[:n_a], e[:n_a], lower[:n_a], upper[:n_a]
+            )
+            high_b, low_b, middle_b, below = _class_extremes(
+                beta[n_a:], e[n_a:], lower[n_a:], upper[n_a:]
+            )
             violation = max(max(high_a - low_a, high_b - low_b), 0.0)
             if violation <= TARGET * tol or turn == 1 or is_late:
                 break
@@ -435,7 +443,7 @@ def _solve_problems(
         # of a problem without a margin.
         is_solved = np.isfinite(objective) and violation <= tol and -epsilon > 0.5 * violation
         if not (is_solved or is_late):
-            return other
+            return earlier
         row_a, row_b = b[_CLASS], a[_CLASS]
         if row_a > row_b:
             row_a -= 1

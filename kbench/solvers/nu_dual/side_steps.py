@@ -91,7 +91,7 @@ def take_steps(
     flattest = FLAT if gain_bits.itemsize == 4 else FLAT_IN_FLOAT64
     flat = real(flattest)
     d = diagonal.astype(K.dtype)
-    limited, slack = left[0] >= 0.0, max(left[0], 0.0)
+    norm_may_change, slack = left[0] >= 0.0, max(left[0], 0.0)
     least_slack = _ROUNDING * (slack + np.abs(beta).sum())
     fall = ends[_FALL]
     up_above, down_above = ends[_UP_ABOVE], ends[_DOWN_ABOVE]
@@ -126,9 +126,9 @@ def take_steps(
         violation = highest - lowest
         if other_high - other_low > violation:
             violation, kind = other_high - other_low, 1
-        if limited and other_high - down_low > violation:
+        if norm_may_change and other_high - down_low > violation:
             violation, kind = other_high - down_low, 2
-        if limited and slack > 0.0 and up_high - other_low > violation:
+        if norm_may_change and slack > 0.0 and up_high - other_low > violation:
             violation, kind = up_high - other_low, 3
         if violation <= stop:
             break
@@ -141,18 +141,18 @@ def take_steps(
         row_i, d_i = K[i], d[i]
         largest = integer(0)
         for k in range(q):
-            way = max(highest - (v[k] + drop[k]), zero)
-            total = d_i + d[k]
-            h = max(total - two * row_i[k], flat * total)
-            gain_k = way * way / h if fall[k] > zero else zero
+            w = max(highest - (v[k] + drop[k]), zero)
+            diagonal_sum = d_i + d[k]
+            h = max(diagonal_sum - two * row_i[k], flat * diagonal_sum)
+            gain_k = w * w / h if fall[k] > zero else zero
             gain[k] = gain_k
             largest = max(largest, bits_of(gain_k))
         j = position_of(largest, gain_bits)
         if j == q or gain[j] <= zero:
             # The violation is below the resolution of this precision.
             break
-        total = diagonal[i] + diagonal[j]
-        h = max(total - 2.0 * row_i[j], flattest * total)
+        diagonal_sum = diagonal[i] + diagonal[j]
+        h = max(diagonal_sum - 2.0 * row_i[j], flattest * diagonal_sum)
         limit = 0.5 * slack if kind == 3 else np.inf
         move = move_pair(beta, i, j, highest - (v[j] + drop[j]), h, limit, lower, upper)
         if kind == 2:
@@ -163,7 +163,7 @@ def take_steps(
         _set_ends(ends, i, beta[i], lower[i], upper[i])
         _set_ends(ends, j, beta[j], lower[j], upper[j])
         step += 1
-    if limited:
+    if norm_may_change:
         left[0] = slack
     return step
 

@@ -123,7 +123,7 @@ def block_inverse(
     *,
     damped: bool,
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """V -> (K^ + rho I)^-1 V for a block K_BB = gram : (b, b) float64.
+    """Return the function V -> (K^ + rho I)^-1 V for a block K_BB = gram : (b, b) float64.
 
     dtype : precision of the kernel values, whose rounding the shift s covers
     """
@@ -131,26 +131,26 @@ def block_inverse(
     Q = np.linalg.qr(rng.normal(size=(b, min(rank, b))))[0]
     image = matmul(gram, Q)
     eps = float(np.finfo(dtype).eps)
-    first = eps * max(float(np.trace(gram)), eps)
+    first_shift = eps * max(float(np.trace(gram)), eps)
 
     def factorise(shift: float) -> tuple[np.ndarray, np.ndarray, float]:
         Y = image + shift * Q
         inner = matmul(Q.T, Y)
         return scipy.linalg.cholesky(0.5 * (inner + inner.T), check_finite=False), Y, shift
 
-    C, Y, shift = at_first_shift(factorise, first, 10.0 * first)
+    C, Y, shift = at_first_shift(factorise, first_shift, 10.0 * first_shift)
     F = scipy.linalg.solve_triangular(C, Y.T, trans=1, check_finite=False).T
-    core = matmul(F.T, F)
+    FtF = matmul(F.T, F)
     rho = alpha
     if damped:
-        smallest = scipy.linalg.eigvalsh(core, subset_by_index=[0, 0], check_finite=False)
+        smallest = scipy.linalg.eigvalsh(FtF, subset_by_index=[0, 0], check_finite=False)
         rho += max(float(smallest[0]) - shift, 0.0)
-    core[np.diag_indices_from(core)] += rho
-    factor = scipy.linalg.cho_factor(core, overwrite_a=True, check_finite=False)
+    FtF[np.diag_indices_from(FtF)] += rho
+    factor = scipy.linalg.cho_factor(FtF, overwrite_a=True, check_finite=False)
 
     def apply(V: np.ndarray) -> np.ndarray:
-        inside = scipy.linalg.cho_solve(factor, matmul(F.T, V), check_finite=False)
-        return (V - matmul(F, inside)) / rho
+        inner = scipy.linalg.cho_solve(factor, matmul(F.T, V), check_finite=False)
+        return (V - matmul(F, inner)) / rho
 
     return apply
 
@@ -161,7 +161,7 @@ def _largest_eigenvalue(
     precondition: Callable[[np.ndarray], np.ndarray],
     rng: np.random.RandomState,
 ) -> float:
-    """lambda_1 of P^-1 H, H = gram + alpha I, which equals lambda_1 of P^-1/2 H P^-1/2.
+    """Estimate lambda_1 of P^-1 H, H = gram + alpha I, which is lambda_1 of P^-1/2 H P^-1/2.
 
     P^-1 H is symmetric in the inner product of H, in which the last Rayleigh quotient is computed.
     """
@@ -169,7 +169,7 @@ def _largest_eigenvalue(
     quotient = 1.0
     for _ in range(_POWER_STEPS):
         image = matmul(gram, vector) + alpha * vector
-        after = precondition(image)
-        quotient = float((image * after).sum() / (image * vector).sum())
-        vector = after / np.linalg.norm(after)
+        preconditioned = precondition(image)
+        quotient = float((image * preconditioned).sum() / (image * vector).sum())
+        vector = preconditioned / np.linalg.norm(preconditioned)
     return quotient

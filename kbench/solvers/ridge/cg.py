@@ -83,7 +83,7 @@ def solve_cg(
 
     Notes
     -----
-    An iteration costs a product, a preconditioning and O(n m); memory 5 n m numbers.
+    An iteration costs a product, a preconditioning and O(n m); memory is 5 n m numbers.
     """
     deadline = Deadline(max_time, Trace() if trace is None else trace)
     X = np.zeros(B.shape)
@@ -93,7 +93,7 @@ def solve_cg(
     residual = np.linalg.norm(R, axis=0) / scale
     Z = precondition(R)
     P = Z.copy()
-    inner = np.einsum("ij,ij->j", R, Z)
+    r_z = np.einsum("ij,ij->j", R, Z)
     active = residual > tol
     indefinite = False
     n_iter = 0
@@ -101,10 +101,10 @@ def solve_cg(
         AP = product(P)
         n_iter += 1
         curvature = np.einsum("ij,ij->j", P, AP)
-        stops = active & (curvature <= 0.0)
-        indefinite |= bool(stops.any())
-        active &= ~stops
-        step = np.where(active, inner / np.where(curvature > 0.0, curvature, 1.0), 0.0)
+        is_indefinite = active & (curvature <= 0.0)
+        indefinite |= bool(is_indefinite.any())
+        active &= ~is_indefinite
+        step = np.where(active, r_z / np.where(curvature > 0.0, curvature, 1.0), 0.0)
         X += step * P
         R -= step * AP
         residual = np.linalg.norm(R, axis=0) / scale
@@ -114,11 +114,8 @@ def solve_cg(
         if not active.any():
             break
         Z = precondition(R)
-        before, inner = inner, np.einsum("ij,ij->j", R, Z)
-        P = (
-            Z
-            + np.where(active & (before > 0.0), inner / np.where(before > 0, before, 1.0), 0.0) * P
-        )
+        before, r_z = r_z, np.einsum("ij,ij->j", R, Z)
+        P = Z + np.where(active & (before > 0.0), r_z / np.where(before > 0, before, 1.0), 0.0) * P
     converged = bool(np.all(residual <= tol))
     if converged or not active.any():
         reason = "tol" if converged else "indefinite"

@@ -1,8 +1,8 @@
-"""The small-problem solver, for few points and many classes; `box_dual` is the other one.
+"""The small-problem solver, for few points and many classes; `box_dual` is for many points.
 
-`dual` is the entry, `choice` says which problems come here, `steps`, `face` and `exact_optimum` are
-compiled into the loop of `problems`. Problems with the parameter nu are in `nu_dual`;
-docs/solver.md, "Small problems", explains it.
+`dual` is the entry, `choice` says which problems are solved here, `steps`, `face` and
+`exact_optimum` are compiled into the loop of `problems`. Problems with the parameter nu are in
+`nu_dual`. docs/solver.md, "Small problems", explains this solver.
 """
 
 from kbench.solvers.small.choice import MAX_POINTS_OF_REGRESSION, is_small

@@ -11,8 +11,8 @@ MAX_POINTS = 2000
 # MAX_POINTS for regression: both solvers take the same time at 3,000 to 4,000 rows of kin40k and
 # bike, and on cpusmall at 3,000 (C = 10); the crossover is higher for smaller C.
 MAX_POINTS_OF_REGRESSION = 3000
-# MAX_POINTS if columns of two values are packed as bits (a9a), which makes rows much cheaper for
-# the other solver alone. Set by hand.
+# MAX_POINTS if columns of two values are packed as bits (a9a), which makes kernel rows much cheaper
+# for `solve_box_dual` alone. Set by hand.
 MAX_POINTS_OF_BITS = 500
 # Columns are packed if more than this fraction of them has at most two values in this number of
 # rows. Set by hand.

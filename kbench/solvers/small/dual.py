@@ -4,8 +4,8 @@
 
 A pair of classes has z = 1, 0 <= b <= C on the first and z = -1, -C <= b <= 0 on the second class;
 regression has z = y, |b| <= C; both have s = 0. `kbench.solvers.solve_box_dual` solves the same
-problems and is faster for many points; `kbench.solvers.small.choice` says which problems this one
-gets.
+problems and is faster for many points; `kbench.solvers.small.choice` chooses the solver of a
+problem.
 
 Each problem is one call of the compiled `descend`. Rows of the kernel matrix are computed when a
 step first needs them and are stored as float32. Where their rounding could hide a violation above
@@ -184,7 +184,7 @@ def solve_each(
     coef0 : (m, n), optional. Coefficients to start from, feasible; default 0.
     total : The sum s of the coefficients of each problem; other than 0 it needs `coef0`
 
-    As `solve_pairs`; the m problems share the n^2 float32 kernel values.
+    The costs are those of `solve_pairs`; the m problems share the n^2 float32 kernel values.
     """
     (m, n), in_blocks = targets.shape, rows.points is None
     values, offsets = of_classes(rows, np.zeros(1, int), np.array([n]), None)
@@ -293,13 +293,13 @@ class _Search:
         return 2**62 if self._limits.max_iter < 0 else self._limits.max_iter
 
     def _in_time(self, n_steps: int) -> int:
-        """`n_steps`, or fewer if the clock must be checked before; 0 after the deadline."""
+        """Return `n_steps`, or fewer if the clock must be checked sooner; 0 after the deadline."""
         if not self._watched:
             return n_steps
         return 0 if self._limits.deadline.passed else min(n_steps, self._limits.steps_per_call)
 
     def _spans(self, p: int) -> tuple[slice, slice]:
-        """The slices of the source's points that are both classes of problem p."""
+        """Return the slices of the source's points that are the two classes of problem p."""
         (a, b), (c, d) = self._plan[p, :, [FIRST, END]].T.tolist()
         return slice(a, b), slice(c, d)
 
@@ -335,7 +335,7 @@ class _Search:
         arrays, points = self._of(p), self._points(p)
         *_, problem, state = arrays
         left, before_exact = self._step_limit, int(self._before_exact[p])
-        # After 2**62 steps means never.
+        # 2**62 steps stand for "never".
         before_interior, is_tried = self._steps_before_interior(len(points)), before_exact < 2**62
         best, n_worse, before, iterations = math.inf, 0, 0.0, 0
         self._matrix: Matrix | None = None
@@ -414,8 +414,8 @@ class _Search:
     def _interior(
         self, epsilon: float, points: np.ndarray, problem: np.ndarray, report: np.ndarray
     ) -> tuple[str, int]:
-        """Solve by the interior-point method: the reason of the stop and the iterations, or "" and
-        0 if that fails, and nothing is changed."""
+        """Solve by the interior-point method; return the reason of the stop and the iterations. If
+        the method fails, change nothing and return "" and 0."""
         limits = self._limits
         if math.isinf(self._source.work(len(points))):
             return "", 0

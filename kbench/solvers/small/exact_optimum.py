@@ -52,8 +52,9 @@ _COMPILED, _FROM_PYTHON = 5_000.0, 50_000.0
 # compiled loop and with values from Python. If all problems were solved exactly, pendigits would
 # take 20 ms instead of 13 (by the counted cost; `scripts/bench_small.py`).
 _ALLOWED, _ALLOWED_FROM_PYTHON = 120_000.0, 350_000.0
-# An attempt before that, and one afterwards in a fit of at most `_FEW` problems, may take this
-# fraction of the time of the steps; other attempts may take `face.PART` (the same script).
+# An attempt before the steps have reached their tolerance, and a later one in a fit of at most
+# `_FEW` problems, may take this fraction of the time of the steps; other attempts may take the
+# fraction `face.PART` (`scripts/bench_small.py`).
 _PART_OF_FEW, _FEW = 1.0, 3
 # Nanoseconds that an attempt may take in addition before the steps have reached their tolerance,
 # and afterwards if the duality gap is large (`scripts/bench_small.py --any-C`).
@@ -203,8 +204,8 @@ class ExactOptimum:
     def _optimum(
         self, epsilon: float, points: np.ndarray, m: int, part: np.ndarray, nanoseconds: float
     ) -> tuple[int, float]:
-        """Status of `face.to_optimum` on `part`, and the difference of its residuals from the
-        problem's.
+        """Return the status of `face.to_optimum` on `part`, and the difference of its residuals
+        from the problem's.
 
         points : (m + q,) indices in the source: of the m points, then of the others
         """

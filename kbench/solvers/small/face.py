@@ -67,16 +67,16 @@ PART, _SMALL_GAP, _LARGE_GAP = 0.25, 1e-6, 0.03
 _NEAR = 2.0
 # Guard: gains up to this fraction of the summed magnitudes are rounding errors.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
-# Guard: number added to the diagonal, relative to its mean, so that singular faces (equal rows,
-# more free points than the rank) can be solved; and number of solves with a factorisation, of
-# which all after the first correct for it.
+# Guards: number added to the diagonal, relative to its mean, so that singular faces (equal rows,
+# more free points than the rank) can be solved; and number of solves with one factorisation, of
+# which all after the first correct for the added number.
 _PROXIMAL = 1e-10
 _MAX_PROXIMAL = 4
 # Free residuals below this fraction of the rounding error are not lowered further. Set by hand.
 _NOISE_FRACTION = 1 / 16
-# In the first solves, points at bounds whose gain is at least this fraction of the largest become
-# free together, which saves solves; afterwards one at a time, which cannot cycle. Set by hand: the
-# optimum is the same.
+# In the first _FIRST_SOLVES solves, points at bounds whose gain is at least this fraction of the
+# largest become free together, which saves solves; later, one point at a time becomes free, which
+# cannot cycle. The optimum is the same. Set by hand.
 _TOGETHER, _FIRST_SOLVES = 0.25, 8
 # Guard against endless loops by rounding: no optimum has needed as many solves.
 _MAX_SOLVES = 200
@@ -317,8 +317,8 @@ def near_margin(problem, state, tol, limits, near, part, report):
     near : (n,) int64, set
     part : (N_PART, n), set in the columns of these points; see `to_optimum`
 
-    Returns the numbers of both, and the nanoseconds that the exact optimum may take; 0, 0, 0 where
-    it is not worth them.
+    Returns the numbers of points of both kinds, and the nanoseconds that the exact optimum may
+    take; 0, 0, 0 if it would take longer, if fewer than two points are near, or before any step.
     """
     lower, upper, n = problem[LOWER], problem[UPPER], near.shape[0]
     count = n_near = n_free = 0
@@ -358,7 +358,7 @@ def adopt(m, near, part, epsilon, shift, errors, tol, rows, slot, problem, state
     """Write the optimum of m points into the problem, with lift and drop, the residuals of the
     other points, and the report; or change nothing and return False.
 
-    It changes nothing if the slack of another point is within the errors of the stored rows, the
+    Nothing is changed if the slack of another point is within the errors of the stored rows, the
     violation is above `tol`, or the duality gap grows.
 
     near, part : as `near_margin` and `to_optimum` have left them

@@ -41,8 +41,8 @@ _LARGE = 1e4
 # Rows of a block whose exponents are computed together: 256 KB of float32 for 1,000 columns stay in
 # the L2 cache. Set by hand.
 _BLOCK_ROWS = 64
-# Float64 values of any other kernel that are computed before they are stored in float32, 512 KB:
-# to allocate more takes longer than to compute it. Set by hand.
+# Float64 values of any other kernel that are computed before they are stored in float32, 512 KiB:
+# allocating a larger array takes longer than computing its values. Set by hand.
 _BLOCK_ENTRIES = 2**16
 _LOG2_E = math.log2(math.e)
 # log(2) as a number of 32 bits, of which multiples are exact, and the rest.
@@ -81,10 +81,11 @@ class KernelValues(Protocol):
     def __len__(self) -> int: ...
 
     def block(self, rows: slice, columns: slice, out: np.ndarray | None = None) -> np.ndarray:
-        """Values between ranges of points; (a, b) float32, exact on the diagonal; in `out`."""
+        """Return values between ranges of points, (a, b) float32, exact on the diagonal; they are
+        written to `out` if given."""
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Values between points of these indices; (a, b) float64."""
+        """Return values between the points of these indices; (a, b) float64."""
 
     def centred(self, points: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Float64 values (m, b) between the first m and all of b points, with which products of
@@ -92,10 +93,11 @@ class KernelValues(Protocol):
         the coefficients is to be added to each of these products; None: there is no offset."""
 
     def work(self, n: int) -> float:
-        """Multiplications of a factorisation of n points for `whole`; inf: not semidefinite."""
+        """Return the multiplications of a factorisation of n points for `whole`; inf if their
+        matrix is not semidefinite."""
 
     def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix | None:
-        """All values between points of these indices; None if they are not semidefinite.
+        """Return the matrix of the points of these indices; None if it is not semidefinite.
 
         centred : whether the coefficients sum to 0, so that a factor's columns may be centred
         """
@@ -119,9 +121,10 @@ def padded(n: Any, d: int) -> tuple[int, Any]:
 
 
 def by_feature(points: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Points : (n, d), transposed for `descend` and padded with zeros; in `out` of zeros if given.
+    """Return points : (n, d) transposed for `descend` and padded with zeros; written to `out`, an
+    array of zeros, if given.
 
-    O(n d); a few rows at a time, so that those which are read stay in the L1 cache.
+    Takes O(n d). A few rows are copied at a time, so that they stay in the L1 cache.
     """
     n, d = points.shape
     out = np.zeros(padded(n, d), points.dtype) if out is None else out
@@ -411,10 +414,11 @@ class MatrixRows:
 def of_classes(
     rows: KernelValues, starts: np.ndarray, sizes: np.ndarray, memory_mb: float | None
 ) -> tuple[tuple, np.ndarray]:
-    """Arguments `n_features` to `known` of `solve_problems`; and (k, 4) POINTS to N_KEPT of `plan`.
+    """Return the arguments `n_features` to `known` of `solve_problems`, and the columns POINTS to
+    N_KEPT of `plan` : (k, 4).
 
     starts, sizes : ints; first point and number of points of k classes, 0 without a problem
-    memory_mb : MiB for values within classes, if they are kept; None: they are not
+    memory_mb : MiB for values within classes; None if these are not kept
     """
     # Lists: most fits have few classes, for which arrays take longer.
     counts, source, in_blocks = sizes.tolist(), rows.points, rows.points is None

@@ -62,10 +62,10 @@ _GRAM_ROWS = 2048
 _SMALLEST_SCALE = 1e-6
 # Guard: smallest decay of a step; a decay of 0 would leave no scale to divide by.
 _MIN_DECAY = 1e-12
-_LARGEST = 1e30  # guard: a loss or a change of a coefficient above this means divergence
+_DIVERGED = 1e30  # guard: a loss or a change of a coefficient above this means divergence
 # Philox stream of the random choice of blocks; those of features are at most 1 << 17
 # (`kbench.approximation.seeded.seeded_features`).
-_BLOCK_CHOICE = 1 << 18
+_BLOCK_STREAM = 1 << 18
 
 
 # Results of function(*task), in the order of the tasks, as `itertools.starmap`.
@@ -149,7 +149,7 @@ class DoublyStochastic:
         block = self._choose_block()
         ends = np.linspace(0, len(Y), min(n_shards, len(Y)) + 1).astype(int)
         shards = [slice(*pair) for pair in pairwise(ends)]
-        function = partial(
+        sum_shard = partial(
             shard_sums,
             self.features,
             self.loss,
@@ -164,7 +164,7 @@ class DoublyStochastic:
             (X[rows], Y[rows], memory.values[rows], None if weights is None else weights[rows])
             for rows in shards
         ]
-        sums: list[ShardSums] = list(compute(function, tasks))
+        sums: list[ShardSums] = list(compute(sum_shard, tasks))
         for rows, shard in zip(shards, sums, strict=True):
             memory.values[rows] = shard.values
         memory.n_blocks = last
@@ -178,7 +178,7 @@ class DoublyStochastic:
         before = self.scale * self.coef[block]
         nu = 0.0 if is_newton else self.nu  # Newton's gradient includes the regularisation
         change = -gamma * self._direction(block, sums, len(Y), nu * before)
-        if not max(loss, np.abs(change).max()) < _LARGEST:
+        if not max(loss, np.abs(change).max()) < _DIVERGED:
             raise ValueError(
                 f"the function grows beyond all bounds by step {self.n_steps}: "
                 f"step_size={self.step_size:g} is too large"
@@ -234,7 +234,7 @@ class DoublyStochastic:
         """Index of the block of this step; appends a new block of zeros if needed."""
         if self._revisits:
             key = np.uint64(self.features.seed)
-            word = philox.four_words(self.n_steps, _BLOCK_CHOICE, 0, key)[0]
+            word = philox.four_words(self.n_steps, _BLOCK_STREAM, 0, key)[0]
             return int(word) % len(self.coef)
         shape = (self.features.n_features, self.n_outputs)
         self.coef.append(np.zeros(shape, np.float32))
@@ -337,7 +337,7 @@ def shard_sums(
     """
     values = np.array(values)
     D, n_rows = features.n_features, len(Y)
-    total, gradient = 0.0, np.zeros((D, Y.shape[1]))
+    loss_sum, gradient = 0.0, np.zeros((D, Y.shape[1]))
     gram: Any = None if gram_dtype is None else np.zeros((D, D), gram_dtype, order="F")
     syrk = blas.ssyrk if gram_dtype == np.float32 else blas.dsyrk
     step = features.tile_rows if gram is None else _GRAM_ROWS
@@ -351,20 +351,23 @@ def shard_sums(
         if block in coef:
             values[rows] += matmul(Phi, coef[block])
         F = scale * values[rows]
-        total += len(Phi) * LOSSES[loss].value(F, Y[rows])
+        loss_sum += len(Phi) * LOSSES[loss].value(F, Y[rows])
         slopes = LOSSES[loss].gradient(F, Y[rows])
         curvature = LOSSES[loss].curvature
-        factor = None if weight is None else weight[rows]  # weights of rows in the Gram matrix
+        # Weights of the rows in the Gram matrix.
+        gram_weights = None if weight is None else weight[rows]
         if newton_decay is not None and curvature is not None:
             curvatures = curvature(F)
             slopes -= newton_decay * curvatures * F
-            factor = curvatures.astype(np.float32) * (np.float32(1.0) if factor is None else factor)
+            gram_weights = curvatures.astype(np.float32) * (
+                np.float32(1.0) if gram_weights is None else gram_weights
+            )
         slopes = slopes.astype(np.float32)
         if weight is not None:
             slopes *= weight[rows]
         gradient += matmul(Phi.T, slopes)
         if gram is not None:
-            if factor is not None:
-                Phi *= np.sqrt(factor)
+            if gram_weights is not None:
+                Phi *= np.sqrt(gram_weights)
             gram = syrk(1.0, Phi.astype(gram_dtype, copy=False).T, beta=1.0, c=gram, overwrite_c=1)
-    return ShardSums(values, total, gradient, gram)
+    return ShardSums(values, loss_sum, gradient, gram)

@@ -22,7 +22,7 @@ SIZES = np.array([5, 0, 17, 1, 40])
 
 def both(monkeypatch, block=7, sparse=False):
     """V in memory and the same rows, of both signs, read in blocks that cross no limit."""
-    monkeypatch.setattr(factor_rows, "_BLOCK", block)
+    monkeypatch.setattr(factor_rows, "_BLOCK_ROWS", block)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(SIZES.sum(), 4)).astype(np.float32)
     X[np.abs(X) < 0.3] = 0.0
@@ -54,7 +54,7 @@ def test_blocks_have_the_sums_of_the_array(monkeypatch, block, sparse):
         assert np.allclose(values(one, w), values(other, w), atol=1e-12)
         assert np.allclose(gram(one, T[:m]), gram(other, T[:m]), atol=1e-12)
         some = np.array([m - 1, 0, m // 2])
-        assert np.allclose(one.at(some), other.at(some), atol=1e-12)
+        assert np.allclose(one.rows_at(some), other.rows_at(some), atol=1e-12)
         for a, b in zip(squares(one), squares(other), strict=True):
             assert np.allclose(a, b, atol=1e-12)
     kept = np.array([True, False, True, True])

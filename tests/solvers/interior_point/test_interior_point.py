@@ -154,7 +154,7 @@ def test_a_second_equality_is_that_of_nu_svc():
         np.ones(1),
     )
     optimum = finish(problem, minimise(problem, 1e-10))
-    assert optimum.off <= 1e-10
+    assert optimum.equality_error <= 1e-10
     assert optimum.violation <= 1e-8
     other = NuSVC(nu=nu, gamma=0.5, tol=1e-10).fit(X, z)
     # LIBSVM divides its solution by the multiplier of the second equality.

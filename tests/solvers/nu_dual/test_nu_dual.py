@@ -125,8 +125,8 @@ def test_residuals_that_cannot_matter_are_not_summed_afresh(kind, monkeypatch):
     monkeypatch.setattr(nu_dual, "FLOAT64_POINTS", 16)
     X, z, lower, upper = problem(500, kind)
     n_values, fields = [], []
-    for error in (nu_dual._ROUNDED_SUMS, np.inf):
-        monkeypatch.setattr(nu_dual, "_ROUNDED_SUMS", error)
+    for error in (nu_dual._SUM_UNITS, np.inf):
+        monkeypatch.setattr(nu_dual, "_SUM_UNITS", error)
         kernel = matrix(X, np.float32)
         result = solve_nu_dual(kernel, z, lower, upper, 0.2 * upper.sum())
         n_values.append(kernel.n_entries)

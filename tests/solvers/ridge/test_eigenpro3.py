@@ -190,7 +190,7 @@ def test_a_residual_that_rises_again_is_told_once():
     solution = np.linalg.lstsq(matrix.block(everything)[:, CENTRES], Y, rcond=1e-8)[0]
     told = []
     for multiple in (0.0, 0.9, 0.7, 0.3, 0.3, 0.9):
-        state.gradient(everything, multiple * solution, reduced=True, others=none)
+        state.gradient(everything, multiple * solution, reduces_variance=True, further_centres=none)
         estimate = state.estimate_after_pass(multiple * solution)
         np.testing.assert_allclose(estimate, 1.0 - multiple, rtol=1e-6)
         told.append(state.rises)
