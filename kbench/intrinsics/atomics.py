@@ -16,7 +16,8 @@ _intrinsic: Any = intrinsic
 
 _ORDER = "seq_cst"
 _INT = ir.IntType(64)
-# Signature of code that `call` can call: void(arguments, turn, n, block), see kernels.work_sharing.
+# Signature of code that `call` can call: void(arguments, counter, n, block); see
+# kernels.work_sharing.
 CODE = ir.FunctionType(ir.VoidType(), [_INT] * 4)
 
 
@@ -96,7 +97,7 @@ def yield_core(typing_context):
 
 
 @_intrinsic
-def call(typing_context, code, arguments, turn, n, block):
+def call(typing_context, code, arguments, counter, n, block):
     """Call the code of type `CODE` at the address `code` with the other four arguments."""
 
     def generate(context, builder, signature, values):
@@ -115,11 +116,11 @@ def divided(function: Any) -> Any:
 
     Returns
     -------
-    intrinsic of (arguments : tuple) -> (code, arguments, turn), three addresses
+    intrinsic of (arguments : tuple) -> (code, arguments, counter), three addresses
         code : address of code of type `CODE`. It takes the next `block` of n iterations by adding
-        to the counter at `turn` atomically, calls function(*arguments, start, stop) for them, and
-        repeats until no iteration is left.
-        arguments : address of the tuple; turn : address of a counter, at first 0. Both are on the
+        to the counter atomically, calls function(*arguments, start, stop) for them, and repeats
+        until no iteration is left.
+        arguments : address of the tuple; counter : address of an int64, at first 0. Both are on the
         stack of the calling compiled function and valid until it returns.
     """
 
@@ -130,11 +131,11 @@ def divided(function: Any) -> Any:
 
         def generate(context, builder, signature, values):
             stored = cgutils.alloca_once_value(builder, values[0])
-            turn = cgutils.alloca_once_value(builder, _INT(0))
+            counter = cgutils.alloca_once_value(builder, _INT(0))
             code = ir.Function(builder.module, CODE, builder.module.get_unique_name("take_blocks"))
             code.linkage = "internal"
             _take_blocks(context, code, stored.type, function, inner)
-            addresses = [builder.ptrtoint(pointer, _INT) for pointer in (code, stored, turn)]
+            addresses = [builder.ptrtoint(pointer, _INT) for pointer in (code, stored, counter)]
             return context.make_tuple(builder, signature.return_type, addresses)
 
         return types.UniTuple(types.int64, 3)(arguments), generate
@@ -145,7 +146,7 @@ def divided(function: Any) -> Any:
 def _take_blocks(context: Any, code: Any, stored: Any, function: Any, signature: Any) -> None:
     """Write the body of `code`: a loop around calls of `function`, whose machine code is linked."""
     builder = ir.IRBuilder(code.append_basic_block("entry"))
-    address, turn, n, block = code.args
+    address, counter, n, block = code.args
     values = builder.load(builder.inttoptr(address, stored))
     unpacked = cgutils.unpack_tuple(builder, values, len(signature.args) - 2)
     compiled = function.get_compile_result(signature)
@@ -153,7 +154,7 @@ def _take_blocks(context: Any, code: Any, stored: Any, function: Any, signature:
     head, body, end = (code.append_basic_block(name) for name in ("head", "body", "end"))
     builder.branch(head)
     builder.position_at_end(head)
-    start = builder.atomic_rmw("add", _pointer(builder, turn), block, _ORDER)
+    start = builder.atomic_rmw("add", _pointer(builder, counter), block, _ORDER)
     builder.cbranch(builder.icmp_signed("<", start, n), body, end)
     builder.position_at_end(body)
     next_start = builder.add(start, block)

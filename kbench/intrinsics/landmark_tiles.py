@@ -129,11 +129,13 @@ def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks)
     """Return sum_j coef_j (values_j - origin_j) over n_blocks blocks of sixteen."""
 
     def generate(context, builder, signature, arguments):
-        value, base, factor = (pointer(builder, address) for address in arguments[:3])
+        value, origin_pointer, factor = (pointer(builder, address) for address in arguments[:3])
         (total,) = accumulators(builder, 1)
         with cgutils.for_range(builder, arguments[3], intp=INT64) as loop:
             offset = builder.mul(loop.index, INT64(LANES))
-            difference = builder.fsub(load(builder, value, offset), load(builder, base, offset))
+            difference = builder.fsub(
+                load(builder, value, offset), load(builder, origin_pointer, offset)
+            )
             weight = load(builder, factor, offset)
             builder.store(multiply_add(builder, difference, weight, builder.load(total)), total)
         return sum_within(builder, builder.load(total))

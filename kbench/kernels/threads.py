@@ -136,7 +136,7 @@ def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) 
     nanoseconds : Estimated time of all iterations on one thread
     multiple : Blocks begin at multiples of this number
     """
-    if _state.spare is None and allowed_threads() == 1:
+    if _state.spare_helpers is None and allowed_threads() == 1:
         loop.plain(*arguments, 0, n)
         return
     max_threads = min(int(nanoseconds) // _NANOSECONDS_PER_THREAD, n // multiple)
@@ -149,14 +149,14 @@ def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) 
             helper.wake()
         loop.shared(arguments, n, block, np.array([helper.address for helper in helpers], np.int64))
     finally:
-        (_idle if _state.spare is None else _state.spare).extend(helpers)
+        (_idle if _state.spare_helpers is None else _state.spare_helpers).extend(helpers)
 
 
 class _ThreadState(threading.local):
     """State that every thread has for itself."""
 
     # In a thread of `run_tasks`: the helpers for which no task is left; in other threads None.
-    spare: deque[_Helper] | None = None
+    spare_helpers: deque[_Helper] | None = None
 
 
 _state = _ThreadState()
@@ -164,12 +164,12 @@ _state = _ThreadState()
 
 def _take_helpers(max_helpers: int) -> list[_Helper]:
     """Return idle helpers, as many as this thread may use and at most `max_helpers`."""
-    if _state.spare is None:
+    if _state.spare_helpers is None:
         return [_idle_helper() for _ in range(min(allowed_threads() - 1, max_helpers))]
     helpers: list[_Helper] = []
     with contextlib.suppress(IndexError):
         while len(helpers) < max_helpers:
-            helpers.append(_state.spare.pop())
+            helpers.append(_state.spare_helpers.pop())
     return helpers
 
 
@@ -187,7 +187,7 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
             task()
         return
     failures: list[BaseException] = []
-    spare: deque[_Helper] = deque()
+    spare_helpers: deque[_Helper] = deque()
 
     def attempt(task: Callable[[], None]) -> None:
         try:
@@ -195,7 +195,7 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
         except BaseException as error:
             failures.append(error)
 
-    def attempt_others() -> None:
+    def attempt_remaining() -> None:
         while not failures:
             try:
                 task = queue.popleft()
@@ -204,23 +204,23 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
             attempt(task)
 
     def attempt_and_help(helper: _Helper) -> None:
-        _state.spare = spare
-        attempt_others()
-        _state.spare = None
-        spare.append(helper)
+        _state.spare_helpers = spare_helpers
+        attempt_remaining()
+        _state.spare_helpers = None
+        spare_helpers.append(helper)
 
     # The first task may be the longest, so this thread starts it without waiting for helpers.
     first = queue.popleft()
     helpers = [_idle_helper() for _ in range(min(n_threads - 1, len(queue)))]
     for helper in helpers:
         helper.start(functools.partial(attempt_and_help, helper))
-    _state.spare = spare
+    _state.spare_helpers = spare_helpers
     numba.set_num_threads(1)
     try:
         attempt(first)
-        attempt_others()
+        attempt_remaining()
     finally:
-        _state.spare = None
+        _state.spare_helpers = None
         numba.set_num_threads(n_threads)
         for helper in helpers:
             try:

@@ -108,7 +108,7 @@ FLAGS = {"contract", "nsz", "nnan", "ninf"}
 def _subtract_hamming(words, row, tile, unit, acc):
     """acc[r, j] -= unit * hamming(words[row + r], column j of tile : (w, 256)), w even."""
     m, real, n_words = _COLUMNS, acc.dtype.type, words.shape[1]
-    # Four words per pass: half as many conversions of counts to floats as with two.
+    # Four words in a pass need half as many conversions of counts to floats as two.
     for k in range(0, n_words - 3, 4):
         x, i = tile[k * m : (k + 4) * m], row
         a0, a1, a2, a3 = words[i, k], words[i, k + 1], words[i, k + 2], words[i, k + 3]

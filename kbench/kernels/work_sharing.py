@@ -46,7 +46,7 @@ __all__ = ["AWAKE", "CALLED", "STATE", "Loop", "divided", "new_mailbox", "serve"
 FREE, POSTED, BUSY, CALLED = range(4)
 # Positions in a mailbox. With a length of two cache lines (128 bytes), the words in use of two
 # mailboxes are never in the same line.
-STATE, CODE, ARGUMENTS, TURN, N, BLOCK, AWAKE = range(7)
+STATE, CODE, ARGUMENTS, COUNTER, N, BLOCK, AWAKE = range(7)
 _LENGTH = 16
 # Polls after which a waiting thread yields its core to others (about 10 microseconds), and polls
 # without a loop after which a helper returns to the interpreter and sleeps (about 2 milliseconds).
@@ -72,16 +72,16 @@ def new_mailbox() -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def share(exposed, n, block, mailboxes):
-    """Do the loop of `exposed` : (code, arguments, turn) together with the helpers."""
-    code, arguments, turn = exposed
+    """Do the loop of `exposed` : (code, arguments, counter) together with the helpers."""
+    code, arguments, counter = exposed
     for mailbox in mailboxes:
         store(mailbox + 8 * CODE, code)
         store(mailbox + 8 * ARGUMENTS, arguments)
-        store(mailbox + 8 * TURN, turn)
+        store(mailbox + 8 * COUNTER, counter)
         store(mailbox + 8 * N, n)
         store(mailbox + 8 * BLOCK, block)
         store(mailbox, POSTED)
-    call(code, arguments, turn, n, block)
+    call(code, arguments, counter, n, block)
     for mailbox in mailboxes:
         if not replace(mailbox, POSTED, FREE):
             polls = 0
@@ -104,8 +104,8 @@ def serve(mailbox):
     while polls < _POLLS_BEFORE_SLEEP:
         if replace(mailbox, POSTED, BUSY):
             code, arguments = load(mailbox + 8 * CODE), load(mailbox + 8 * ARGUMENTS)
-            turn, n = load(mailbox + 8 * TURN), load(mailbox + 8 * N)
-            call(code, arguments, turn, n, load(mailbox + 8 * BLOCK))
+            counter, n = load(mailbox + 8 * COUNTER), load(mailbox + 8 * N)
+            call(code, arguments, counter, n, load(mailbox + 8 * BLOCK))
             store(mailbox, FREE)
             polls = 0
         elif replace(mailbox, CALLED, FREE):

@@ -50,9 +50,9 @@ def settle(
     O(n log n) time for each multiple that is tried: three if t = 1 is best, at most 22.
     """
     total = float(beta.sum()) if coupled else 0.0
-    size = float(np.abs(beta).sum())
+    norm = float(np.abs(beta).sum())
     # The sum of t b is t s, so other multiples are feasible only if s = 0. Guard: up to 1e-6 |b|_1.
-    is_scalable = not coupled or abs(total) <= 1e-6 * size
+    is_scalable = not coupled or abs(total) <= 1e-6 * norm
     products = z - e
     quadratic = float(matmul(beta, products))
 
@@ -66,13 +66,13 @@ def settle(
         )
 
     best = settle_multiple(1.0)
-    if not is_scalable or not size:
+    if not is_scalable or not norm:
         return best
     for t in MULTIPLES[1:-1]:
-        smaller = settle_multiple(float(t))
-        if smaller.primal >= best.primal:
+        candidate = settle_multiple(float(t))
+        if candidate.primal >= best.primal:
             break
-        best = smaller
+        best = candidate
     trivial = settle_multiple(0.0)
     return best if best.primal <= trivial.primal else trivial
 

@@ -185,18 +185,18 @@ def test_threads_without_a_task_help_with_the_loops_of_others():
 
     def long():
         deadline = time.perf_counter() + 10.0
-        while not threads._state.spare and time.perf_counter() < deadline:
+        while not threads._state.spare_helpers and time.perf_counter() < deadline:
             time.sleep(0.001)
-        helped.append(len(threads._state.spare))
+        helped.append(len(threads._state.spare_helpers))
         for _ in range(20):
             seen, bounds = mark(1000)
             assert np.all(seen == 1)
             assert len(bounds) > 1
-        assert len(threads._state.spare) == helped[0]
+        assert len(threads._state.spare_helpers) == helped[0]
 
     run_tasks([long, lambda: None])
     assert helped[0] >= 1
-    assert threads._state.spare is None
+    assert threads._state.spare_helpers is None
     assert len(set(threads._idle)) == len(threads._idle)
 
 

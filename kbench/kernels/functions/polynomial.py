@@ -45,16 +45,16 @@ class Polynomial(InnerProductKernel):
         d = U.shape[1]
         # Exponents of each monomial, and its last variable: only this and later variables multiply
         # it, so that no monomial occurs twice.
-        powers, last = [[0] * d], np.zeros(1, np.intp)
+        powers, last_variable = [[0] * d], np.zeros(1, np.intp)
         V = np.ones((len(U), 1))
         for _ in range(self.degree):
-            blocks, new_powers, new_last = [], [], []
-            for k, (exponents, first) in enumerate(zip(powers, last, strict=True)):
+            blocks, new_powers, new_last_variable = [], [], []
+            for k, (exponents, first) in enumerate(zip(powers, last_variable, strict=True)):
                 blocks.append(V[:, [k]] * U[:, first:])
                 for j in range(first, d):
                     new_powers.append([*exponents[:j], exponents[j] + 1, *exponents[j + 1 :]])
-                    new_last.append(j)
-            V, powers, last = np.hstack(blocks), new_powers, np.array(new_last)
+                    new_last_variable.append(j)
+            V, powers, last_variable = np.hstack(blocks), new_powers, np.array(new_last_variable)
         factorial = math.factorial(self.degree)
         factors = [math.sqrt(factorial / math.prod(map(math.factorial, power))) for power in powers]
         V *= factors
@@ -75,11 +75,11 @@ class Polynomial(InnerProductKernel):
     def _apply_function(self, out: np.ndarray) -> None:
         out += self.coef0
         # Squaring repeatedly is faster than np.power, which calls a scalar pow for each value.
-        base = out.copy() if self.degree > 1 else out
+        inner = out.copy() if self.degree > 1 else out
         for bit in bin(self.degree)[3:]:
             out *= out
             if bit == "1":
-                out *= base
+                out *= inner
 
     def _error_factor(self, largest: float) -> float:
         return (self.degree + 1) * (largest + abs(self.coef0)) ** self.degree

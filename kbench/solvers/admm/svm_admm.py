@@ -138,17 +138,17 @@ def solve_admm(
             multiplier = u.sum(axis=0) / s.sum()
             x = Y * (u - s * multiplier)
             relaxed = x if tol is None else relaxation * x + (1.0 - relaxation) * z
-            before = z
+            previous_z = z
             z = np.clip(relaxed - mu / beta, 0.0, C)
             mu_step = beta * (relaxed - z)
             mu = mu - mu_step
             if tol is None:
-                length = beta * _squared_norms(z - before) + _squared_norms(mu_step) / beta
+                length = beta * _squared_norms(z - previous_z) + _squared_norms(mu_step) / beta
                 if n_iter == 1:
                     first_length = length
                 growth = length / first_length
             primal = float(np.abs(x - z).max())
-            dual = beta * float(np.abs(z - before).max())
+            dual = beta * float(np.abs(z - previous_z).max())
             trace(n_iter=n_iter, primal_residual=primal, dual_residual=dual, beta=beta)
             converged = tol is not None and max(primal, dual) <= tol
             beta_factor = 1.0

@@ -350,18 +350,18 @@ def working_set(
         return np.arange(len(e_up)), slice(0, len(e_up))
     half = size // 2
     if len(last) != size:
-        W, new, staying = np.empty(size, np.intp), slice(0, size), last[:0]
+        W, new, kept = np.empty(size, np.intp), slice(0, size), last[:0]
     elif new.start == 0:
-        W, new, staying = last.copy(), slice(half, size), last[:half]
+        W, new, kept = last.copy(), slice(half, size), last[:half]
     else:
-        W, new, staying = last.copy(), slice(0, half), last[half:]
+        W, new, kept = last.copy(), slice(0, half), last[half:]
     n_new = new.stop - new.start
     if not coupled:
         worst = np.maximum(e_up - intercept, e_down + intercept)
-        worst[staying] = -np.inf
+        worst[kept] = -np.inf
         W[new] = largest(worst, n_new)
         return W, new
-    e_up[staying] = e_down[staying] = -np.inf
+    e_up[kept] = e_down[kept] = -np.inf
     going_up = largest(e_up, n_new // 2)
     e_down[going_up] = -np.inf
     # Interleaved, so that each half of the new points has as many of both.

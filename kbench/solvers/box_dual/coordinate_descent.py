@@ -12,7 +12,7 @@ meets its minimiser, its bound, or 0, where the slope of epsilon |b| changes:
 import numpy as np
 from numba import njit
 
-from kbench.solvers.box_dual.directions import distances, lift_and_drop
+from kbench.solvers.box_dual.directions import distances_to_ends, lift_and_drop
 from kbench.solvers.box_dual.float_order import FLAGS, as_integers, position_of_largest
 
 
@@ -67,7 +67,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
         np.empty(w.shape[0] * has_kinks, K.dtype),
     )
     for k in range(q):
-        up, down = distances(beta[k], lower[k], upper[k])
+        up, down = distances_to_ends(beta[k], lower[k], upper[k])
         grow[k], fall[k] = up, down
         if has_kinks:
             lift[k], drop[k] = lift_and_drop(beta[k], up, down, epsilon)
@@ -99,7 +99,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
             # The violation is below the resolution of b_i.
             break
         beta[i] = new_x
-        up, down = distances(new_x, lower[i], upper[i])
+        up, down = distances_to_ends(new_x, lower[i], upper[i])
         grow[i], fall[i] = up, down
         if has_kinks:
             lift[i], drop[i] = lift_and_drop(new_x, up, down, epsilon)

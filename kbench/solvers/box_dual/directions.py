@@ -25,7 +25,7 @@ _AT_END = 1e-10
 
 
 @njit(inline="always")
-def distances(x, lower, upper):
+def distances_to_ends(x, lower, upper):
     """Distances that a coefficient x can go up and down until it meets a bound or 0."""
     return (0.0 if x < 0.0 else upper) - x, x - (0.0 if x > 0.0 else lower)
 

@@ -56,7 +56,7 @@ def face_minimum(
 
     K : (m, m) float64, symmetric. Overwritten.
     beta : (m,). A point between its ends.
-    g : (m,). g; a constant added to it changes nothing.
+    g : (m,). e - epsilon sign(b); a constant added to g changes nothing.
     low, high : (m,). The ends.
     """
     with one_blas_thread:
@@ -130,17 +130,17 @@ def _pivot(
             multipliers = np.linalg.solve(Y.gram(active), Y.products_with_v[active] - distance)
         except np.linalg.LinAlgError:
             return None
-        new = beta + _solve(L, Y.residual(active, multipliers), transposed=True)
-        new[fixed] = ends
-        above, below = new > high, new < low
-        outside, stays = np.flatnonzero(above | below), multipliers[1:] * side >= -_ROUNDING
-        if not len(outside) and stays.all():
+        new_beta = beta + _solve(L, Y.residual(active, multipliers), transposed=True)
+        new_beta[fixed] = ends
+        above, below = new_beta > high, new_beta < low
+        outside, remains_fixed = np.flatnonzero(above | below), multipliers[1:] * side >= -_ROUNDING
+        if not len(outside) and remains_fixed.all():
             # The point that is farthest from its ends corrects the rounding error of the sum.
-            middle = int(np.minimum(new - low, high - new).argmax())
-            new[middle] -= float(np.sum(new - beta))
-            return new if low[middle] <= new[middle] <= high[middle] else None
+            innermost = int(np.minimum(new_beta - low, high - new_beta).argmax())
+            new_beta[innermost] -= float(np.sum(new_beta - beta))
+            return new_beta if low[innermost] <= new_beta[innermost] <= high[innermost] else None
         distance_to_end = np.where(above, high - beta, beta - low)[outside]
-        meets_early = outside[distance_to_end <= _EARLY * np.abs(new - beta)[outside]]
+        meets_early = outside[distance_to_end <= _EARLY * np.abs(new_beta - beta)[outside]]
         if len(meets_early) > _FEW * len(outside):
             outside = meets_early
         if len(fixed) + len(outside) > _MAX_FIXED * m:
@@ -148,9 +148,9 @@ def _pivot(
         unit_columns = np.zeros((m, len(outside)), order="F")
         unit_columns[outside, np.arange(len(outside))] = 1.0
         columns = Y.append(_solve(L, unit_columns))
-        active = np.concatenate([active[np.concatenate([[True], stays])], columns])
-        fixed = np.concatenate([fixed[stays], outside])
-        side = np.concatenate([side[stays], np.where(above[outside], 1.0, -1.0)])
+        active = np.concatenate([active[np.concatenate([[True], remains_fixed])], columns])
+        fixed = np.concatenate([fixed[remains_fixed], outside])
+        side = np.concatenate([side[remains_fixed], np.where(above[outside], 1.0, -1.0)])
     return None
 
 

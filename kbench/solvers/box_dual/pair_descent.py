@@ -16,7 +16,7 @@ LIBSVM ranks j by the decrease of the unclipped step; here the step is clipped f
 import numpy as np
 from numba import njit
 
-from kbench.solvers.box_dual.directions import distances, lift_and_drop
+from kbench.solvers.box_dual.directions import distances_to_ends, lift_and_drop
 from kbench.solvers.box_dual.float_order import (
     FLAGS,
     as_integers,
@@ -142,7 +142,10 @@ def move_pair(beta, i, j, way, h, limit, lower, upper):
     as free and alone decide the intercept.
     """
     x_i, x_j = beta[i], beta[j]
-    up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]
+    up, down = (
+        distances_to_ends(x_i, lower[i], upper[i])[0],
+        distances_to_ends(x_j, lower[j], upper[j])[1],
+    )
     move = min(min(min(way / h, up), down), limit)
     ends_i = up - move <= _ROUNDING * max(abs(x_i), move)
     if ends_i:
@@ -157,6 +160,6 @@ def move_pair(beta, i, j, way, h, limit, lower, upper):
 
 @njit(nogil=True, inline="always")
 def _ends(x, lower, upper, epsilon):
-    up, down = distances(x, lower, upper)
+    up, down = distances_to_ends(x, lower, upper)
     lift, drop = lift_and_drop(x, up, down, epsilon)
     return up, down, lift, drop

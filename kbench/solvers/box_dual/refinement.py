@@ -92,7 +92,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
         _FIRST_WIDTH * it.scale,
         it.residual_error,
     )
-    previous, exact_rows = np.inf, False
+    last_violation, uses_exact_rows = np.inf, False
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
         all_exact = limit or n * np.count_nonzero(it.beta) * value_ns <= _CHEAP_NS
@@ -116,12 +116,12 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
             return violation, limit
         if not descent.options.refinement:
             return violation, "precision"
-        if violation > 0.5 * previous:
-            if exact_rows:
+        if violation > 0.5 * last_violation:
+            if uses_exact_rows:
                 return violation, "precision"
-            exact_rows = True
+            uses_exact_rows = True
             descent = BlockDescent(it, exact, RowCache(exact, 0.0, 1), descent.options)
-        previous = violation
+        last_violation = violation
         points = np.flatnonzero(is_exact & _in_band(it, initial, width * relative_width))
         if not np.array_equal(points, descent.active):
             descent.activate(points)

@@ -21,7 +21,8 @@ from kbench.kernels.work_sharing import Loop, divided, share
 
 # A number of uses that no row reaches: nothing is stored.
 NEVER = 1 << 30
-# Missing rows are computed in blocks of this many: memory against calls. Set by hand.
+# Missing rows are computed in blocks of this many: larger blocks take more memory, smaller blocks
+# need more calls. Set by hand.
 _BATCH_ROWS = 128
 # Columns of a block of products: 8 KiB of float64 sums stay in the L1 cache. Set by hand.
 _BLOCK_COLUMNS = 1024
@@ -122,13 +123,15 @@ class RowCache:
         else:
             has_row = np.zeros(len(points), bool)
         if has_row.any():
-            stored, others = np.flatnonzero(has_row), np.flatnonzero(~has_row)
-            slots = self._slot_of[points[stored]]
+            stored_positions, other_positions = np.flatnonzero(has_row), np.flatnonzero(~has_row)
+            slots = self._slot_of[points[stored_positions]]
             cost = _SCATTERED_READING_NS * len(slots) * len(positions)
-            arguments = (self._rows, slots, positions, stored, others, out)
+            arguments = (self._rows, slots, positions, stored_positions, other_positions, out)
             run(_GATHER, *arguments, n=len(slots), nanoseconds=cost, multiple=1)
-            if len(others):
-                out[np.ix_(others, others)] = self._kernel.square(points[others])
+            if len(other_positions):
+                out[np.ix_(other_positions, other_positions)] = self._kernel.square(
+                    points[other_positions]
+                )
             return out
         return self._kernel.square(points, out)
 
@@ -253,23 +256,25 @@ _ADD_ROWS = Loop(_add_rows, _shared_add_rows)
 
 
 @njit(cache=True, nogil=True)
-def _gather(rows, slots, columns, places, others, out, start, stop):
-    """Copy rows places[k], start <= k < stop, of K between q columns from s stored rows.
+def _gather(rows, slots, columns, stored_positions, other_positions, out, start, stop):
+    """Copy rows stored_positions[k], start <= k < stop, of K between q columns from s stored rows.
 
     rows : (n_slots, capacity) stored rows; slots : (s,) those to read
     columns : (q,) positions within a stored row
-    places : (s,) rows of out that are read; others : (q - s,) the other rows, which are not stored
-    out : (q, q). K is symmetric, so out[others, places[k]] is a copy of out[places[k], others].
+    stored_positions : (s,) rows of out that are read
+    other_positions : (q - s,) rows of out that are not stored. K is symmetric, so their entries in
+        the columns `stored_positions` are copies of entries that were read.
+    out : (q, q)
     """
     for k in range(start, stop):
-        row, target = rows[slots[k]], out[places[k]]
+        row, target = rows[slots[k]], out[stored_positions[k]]
         for j in range(columns.shape[0]):
             target[j] = row[columns[j]]
-    for j in range(others.shape[0]):
-        i = others[j]
+    for j in range(other_positions.shape[0]):
+        i = other_positions[j]
         target = out[i]
         for k in range(start, stop):
-            target[places[k]] = out[places[k], i]
+            target[stored_positions[k]] = out[stored_positions[k], i]
 
 
 _expose_gather = divided(_gather)

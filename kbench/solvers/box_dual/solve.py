@@ -30,7 +30,7 @@ _NEGLECTED = 0.1
 # group. Groups that separate only outliers (heavy tails) save nothing, and they have a cost: the
 # intercept is searched for, and at a fixed intercept a regression takes its steps one coordinate at
 # a time, without the minima over free points (docs/solver.md, "Constants").
-_MAX_PAIRS = 0.5
+_MAX_PAIRS_WITHIN = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,13 +304,13 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
     problem = iterate if copies is None else copies.merged(iterate)
     groups = []
     if split and len(problem) > options.few_points:
-        total = float(np.maximum(iterate.upper, -iterate.lower).sum())
+        max_norm = float(np.maximum(iterate.upper, -iterate.lower).sum())
         groups = independent_groups(
-            problem.kernel, total, _NEGLECTED * tol / factor, options.smallest_group
+            problem.kernel, max_norm, _NEGLECTED * tol / factor, options.smallest_group
         )
         if (
             iterate.coupled
-            and sum(len(group) ** 2 for group in groups) > _MAX_PAIRS * len(problem) ** 2
+            and sum(len(group) ** 2 for group in groups) > _MAX_PAIRS_WITHIN * len(problem) ** 2
         ):
             groups = []
     neglected = _NEGLECTED * tol if groups else 0.0

@@ -139,6 +139,8 @@ def visit_chunk(
 
 
 class _Learner:
+    """The expansion with its cached rows, and the visits that change it."""
+
     def __init__(
         self,
         kernel: KernelMatrix,

@@ -150,7 +150,7 @@ class _Solver:
                 self.in_time = False
                 break
             with trace.phase("select"):
-                if not self.grow(rng, n_candidates):
+                if not self.add_point(rng, n_candidates):
                     break
             if self.size >= _GROWTH * trained_size:
                 with trace.phase("newton"):
@@ -179,7 +179,7 @@ class _Solver:
         """Indices of I among the points with C_i > 0."""
         return np.flatnonzero((self.y * self.outputs < 1.0) & (self.C > 0.0))
 
-    def grow(self, rng: np.random.RandomState, n_candidates: int) -> bool:
+    def add_point(self, rng: np.random.RandomState, n_candidates: int) -> bool:
         """Add the best of the random candidates to the basis; False if none decreases f."""
         size, kernel = self.size, self.kernel
         outside = np.ones(len(self.y), bool)

@@ -24,8 +24,8 @@ from kbench.solvers.interior_point.active_set import (
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
-# n times the relative gaps at which the active set is tried: the more points, the closer free ones
-# are to their bounds. Most problems end with the first gap. Set by hand.
+# n times the relative gaps at which the active set is tried: with more points, free points are
+# closer to their bounds. Most problems end with the first gap. Set by hand.
 _GAPS = (1e-5, 1e-8, 1e-11)
 # Rounds of the exact finish that are tried before the first iteration: more rounds would take
 # longer than the iterations that they may save. Set by hand.

@@ -159,8 +159,8 @@ def copied(signs: np.ndarray, values: np.ndarray) -> np.ndarray:
 class LowRank:
     """K = V V' of a factor V : (n, r) float64, or of rows that are read block by block.
 
-    `centred` subtracts the means of its columns, which would take digits if they are large. If the
-    coefficients sum to 0, only the multiplier changes.
+    `centred` subtracts the means of its columns, because products lose digits to large means. If
+    the coefficients sum to 0, only the multiplier changes.
 
     Correlated columns are whitened: with U = V Z, K = U R^-1 U' for R = Z'Z, whatever Z is, so that
     Z need not be exact; Z is chosen with a diagonal R. The weights w solve R w = U'beta, and values

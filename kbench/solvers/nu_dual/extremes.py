@@ -20,6 +20,6 @@ class Extremes(NamedTuple):
 
 
 def middle(low: float, high: float) -> float:
-    """Midpoint of two extremes; if only one is finite, that one; 0 if none is."""
+    """Return the midpoint of two extremes; the finite one if only one is; 0 if none is finite."""
     finite = [value for value in (low, high) if math.isfinite(value)]
     return sum(finite) / len(finite) if finite else 0.0

@@ -231,12 +231,12 @@ class _Descent:
     def violation_of(self, extremes: Extremes) -> float:
         """The largest violation of the kinds of steps that `side_steps` may take."""
         high_above, low_above, high_below, low_below = extremes.values
-        kinds = [0.0, high_above - low_above, high_below - low_below]
+        violations = [0.0, high_above - low_above, high_below - low_below]
         if self.slack >= 0.0:
-            kinds.append(high_below - low_above)
+            violations.append(high_below - low_above)
         if self.slack > 0.0:
-            kinds.append(high_above - low_below)
-        return max(kinds)
+            violations.append(high_above - low_below)
+        return max(violations)
 
     @property
     def violation(self) -> float:
@@ -247,13 +247,13 @@ class _Descent:
         kernel, previous = self.problem.kernel.astype(np.float64), math.inf
         for _ in range(_MAX_ROUNDS):
             self.solve(TARGET * tol)
-            support, near, K = np.flatnonzero(self.beta), self._near(), self._matrix
+            support, relevant, K = np.flatnonzero(self.beta), self._relevant_points(), self._matrix
             b = self.beta[support]
             # Float64 values of all points that the steps have stored are not computed again.
             stored = K.dtype == np.float64 and len(K) == len(self.beta)
-            rows = near if len(near) < len(self.beta) else None
+            rows = relevant if len(relevant) < len(self.beta) else None
             product = product_of_rows(K, support, b) if stored else kernel.product(support, b, rows)
-            self.e[near] = self.problem.z[near] - product
+            self.e[relevant] = self.problem.z[relevant] - product
             violation = self.violation
             if violation <= tol:
                 return self._result(violation, "tol")
@@ -275,7 +275,7 @@ class _Descent:
         problem, budget = self.problem, self.budget
         n, lower, upper = len(self.beta), problem.lower, problem.upper
         size = self._allowed_size(max(_WORKING_SET, len(self._matrix)))
-        recent = np.empty(0, np.intp)
+        newest = np.empty(0, np.intp)
         lowest, n_stalled = math.inf, 0
         while True:
             extremes = self.extremes()
@@ -289,7 +289,7 @@ class _Descent:
             n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
             if 2 * n_free > size and size < n:
                 size = self._allowed_size(2 * max(size, n_free))
-            W, recent = self._working_set(extremes, recent, size)
+            W, newest = self._working_set(extremes, newest, size)
             is_whole = len(W) == n
             stop = target if is_whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
             if not self._descend(W, stop, sum(extremes.middles) / 2.0, is_whole=is_whole):
@@ -305,7 +305,7 @@ class _Descent:
         n = len(self.beta)
         return min(n if size > _MOST_OF_POINTS * n else size, self._size_limit)
 
-    def _near(self) -> np.ndarray:
+    def _relevant_points(self) -> np.ndarray:
         """Points whose residuals count; those of the others need not be exact.
 
         The others have b = 0 and are farther from a violation than the errors of e, so that they
@@ -324,25 +324,25 @@ class _Descent:
         return np.flatnonzero(~(is_zero & far_below & far_above))
 
     def _working_set(
-        self, extremes: Extremes, recent: np.ndarray, size: int
+        self, extremes: Extremes, newest: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The next working set, and its points that were not in the last one."""
         n = len(self.beta)
         if n <= size:
-            return np.arange(n), recent
-        recent = recent[: size // 2]
-        taken = np.zeros(n, bool)
-        taken[recent] = True
+            return np.arange(n), newest
+        newest = newest[: size // 2]
+        is_taken = np.zeros(n, bool)
+        is_taken[newest] = True
         new = []
         for can_move, sign in zip(extremes.points, (1.0, -1.0, 1.0, -1.0), strict=True):
-            candidates = can_move & ~taken
-            n_added = min((size - len(recent)) // 4, int(np.count_nonzero(candidates)))
+            candidates = can_move & ~is_taken
+            n_added = min((size - len(newest)) // 4, int(np.count_nonzero(candidates)))
             if n_added:
                 worst = largest(np.where(candidates, sign * self.e, MINUS_INFINITY), n_added)
-                taken[worst] = True
+                is_taken[worst] = True
                 new.append(worst)
-        added = np.concatenate(new) if new else recent[:0]
-        return np.concatenate([recent, added]), added
+        added = np.concatenate(new) if new else newest[:0]
+        return np.concatenate([newest, added]), added
 
     def _descend(self, W: np.ndarray, stop: float, centre: float, *, is_whole: bool) -> int:
         """Take steps on the working set, with residuals about `centre`; returns how many."""

@@ -222,7 +222,7 @@ class _Pairs:
         self._max_steps = np.array([max_steps_of[n] for n in n_points.tolist()])
         self._matrix, self._work = np.empty(n * n), np.empty((_N_WORK + ENDS) * n)
         gain = np.empty(n)
-        self._gain, self._left = (gain, gain.view(np.int64)), np.empty(1)
+        self._gain, self._slack = (gain, gain.view(np.int64)), np.empty(1)
         self._exact = self._kernel.astype(np.float64)
         classes = pairs[0] if len(pairs) == 1 else np.flatnonzero(np.bincount(pairs.ravel()))
         sizes = self._sizes[classes]
@@ -273,7 +273,7 @@ class _Pairs:
             earlier = _solve_problems(
                 earlier, stop, is_late, plan, self._problem_of, block, class_values, self._bounds,
                 self._norms, self._options["tol"], self._max_steps, self._matrix, self._work,
-                *self._gain, self._left, _address(), self._coef, self._reports,
+                *self._gain, self._slack, _address(), self._coef, self._reports,
             )  # fmt: skip
             if is_late:
                 unfinished = self._problem_of[plan[first:last, _CLASS], plan[last, _CLASS]]
@@ -306,7 +306,7 @@ def _signed(bounds: np.ndarray, is_first: np.ndarray) -> tuple[np.ndarray, np.nd
 def _assemble(K_first, block, row, n_b, of_a, of_b, K):
     """Copy the kernel values of two classes to K : (n, n).
 
-    own : (n_a, n_a). Values of the first class.
+    K_first : (n_a, n_a). Values of the first class.
     block : Values of the n_b points of the second one, from `row` on: with the first from column
         `of_a` on, and with itself from `of_b` on.
     """
@@ -372,15 +372,15 @@ def _class_extremes(beta, e, lower, upper):
 @njit(error_model="numpy", **_CALLED)
 def _solve_problems(
     first, last, is_late, plan, problem_of, block, class_values, bounds, norms, tol, max_steps,
-    matrix, work, gain, gain_bits, left, address, coef, reports,
+    matrix, work, gain, gain_bits, slack, address, coef, reports,
 ):  # fmt: skip
     """Solve the problems of the last class of the plan with the classes `first` to `last` - 1.
 
     is_late : whether the deadline has passed, so that no steps are taken
     block : (m, N) kernel values between points, among them those of the last class, and all classes
         up to it; (0, 0) if `matrix` has the values of the only problem
-    kept : flat. Kernel values within classes.
-    matrix, work, gain, gain_bits, left : scratch
+    class_values : flat. Kernel values within classes.
+    matrix, work, gain, gain_bits, slack : scratch
 
     Returns `last`, or the class with which the problem is not solved; `matrix`, `work` and the
     number of steps in `reports` then hold what the steps have reached.
@@ -412,7 +412,7 @@ def _solve_problems(
         for k in range(n):
             diagonal[k] = max(K[k, k], max(1e-12 * largest, 1e-30))
         _sum_residual(K, beta, e)
-        for turn in range(2):
+        for attempt in range(2):
             high_a, low_a, middle_a, above = _class_extremes(
                 beta[:n_a], e[:n_a], lower[:n_a], upper[:n_a]
             )
@@ -420,22 +420,22 @@ def _solve_problems(
                 beta[n_a:], e[n_a:], lower[n_a:], upper[n_a:]
             )
             violation = max(max(high_a - low_a, high_b - low_b), 0.0)
-            if violation <= TARGET * tol or turn == 1 or is_late:
+            if violation <= TARGET * tol or attempt == 1 or is_late:
                 break
             centre = 0.5 * (middle_a + middle_b)
             for k in range(n):
                 v[k] = e[k] - centre
-            left[0] = -1.0
+            slack[0] = -1.0
             report[_STEPS] = _take_steps(address, (
-                K, beta, v, ends, gain[:n], gain_bits[:n], lower, upper, diagonal, left,
+                K, beta, v, ends, gain[:n], gain_bits[:n], lower, upper, diagonal, slack,
                 TARGET * tol, max_steps[p],
             ))  # fmt: skip
             _sum_residual(K, beta, e)
         intercept, epsilon, objective, gap = 0.5 * (above + below), 0.5 * (above - below), 0.0, 0.0
         for k in range(n):
             x, s = beta[k], e[k] - intercept
-            best = max(upper[k] * (s - epsilon), lower[k] * (s + epsilon))
-            gap += max(best, 0.0) - x * s + epsilon * abs(x)
+            best_gain = max(upper[k] * (s - epsilon), lower[k] * (s + epsilon))
+            gap += max(best_gain, 0.0) - x * s + epsilon * abs(x)
             objective -= 0.5 * x * e[k]
         report[_INTERCEPT], report[_EPSILON] = intercept, epsilon
         report[_OBJECTIVE], report[_VIOLATION], report[_GAP] = objective, violation, gap

@@ -23,7 +23,7 @@ problem is convex: with |b|_1 = t where a bound is 0, else with |b|_1 <= t.
 import numpy as np
 from numba import njit
 
-from kbench.solvers.box_dual.directions import distances
+from kbench.solvers.box_dual.directions import distances_to_ends
 from kbench.solvers.box_dual.float_order import (
     FLAGS,
     as_integers,
@@ -171,7 +171,7 @@ def take_steps(
 @njit(nogil=True, inline="always")
 def _set_ends(ends, k, x, lower, upper):
     """Set column k of `ends` for a coefficient x."""
-    up, down = distances(x, lower, upper)
+    up, down = distances_to_ends(x, lower, upper)
     ends[_FALL, k] = down
     ends[_UP_ABOVE, k] = 0.0 if x >= 0.0 and up > 0.0 else -np.inf
     ends[_UP_BELOW, k] = 0.0 if x < 0.0 and up > 0.0 else -np.inf

@@ -81,27 +81,27 @@ def solve_askotch(
     mu = min(alpha, 1.0 / nu) if mu is None else mu
     if mu * nu > 1.0 + 1e-12 or mu > nu:
         raise ValueError(f"mu={mu:g} is above 1 / nu or nu, nu={nu:g}; lower mu")
-    state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
+    descent = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     w = np.zeros(Y.shape)
     v, z, best, lowest = w.copy(), w.copy(), w, 1.0
-    while state.goes_on(w):
+    while descent.goes_on(w):
         block = np.sort(rng.choice(n, b, replace=False))
-        gram = state.kernel.block(block, state.kernel.points(block)).astype(np.float64)
-        precondition = block_inverse(gram, alpha, rank, state.kernel.dtype, rng, damped=damped)
+        gram = descent.kernel.block(block, descent.kernel.points(block)).astype(np.float64)
+        precondition = block_inverse(gram, alpha, rank, descent.kernel.dtype, rng, damped=damped)
         L = _largest_eigenvalue(gram, alpha, precondition, rng)
-        step = precondition(state.gradient(block, z)) / L
+        step = precondition(descent.gradient(block, z)) / L
         if not accelerated:
             z[block] -= step
             w = z
             continue
-        estimate = float(state.estimate().max())
+        estimate = float(descent.estimate().max())
         if not estimate <= _DIVERGED:
             nu *= 2.0
             mu = min(mu, 1.0 / nu)
             w, v, z = best, best.copy(), best.copy()
-            state.discard_estimate()
+            descent.discard_estimate()
             continue
-        if state.covers_pass and estimate < lowest:
+        if descent.covers_pass and estimate < lowest:
             best, lowest = z, estimate
         beta, gamma = 1.0 - np.sqrt(mu / nu), 1.0 / np.sqrt(mu * nu)
         mix = 1.0 / (1.0 + gamma * nu)  # alpha of the paper
@@ -111,7 +111,7 @@ def solve_askotch(
         v += (1.0 - beta) * z
         v[block] -= gamma * step
         z = mix * v + (1.0 - mix) * w
-    return state.result(w, mu=mu, nu=nu)
+    return descent.result(w, mu=mu, nu=nu)
 
 
 def block_inverse(

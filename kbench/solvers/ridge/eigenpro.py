@@ -39,7 +39,7 @@ from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 # Largest q: more eigenvectors cost more in each step, and small ones are noise. Set by hand.
 _MAX_DIRECTIONS = 401
 # Guard: smaller multiples of the largest eigenvalue are rounding errors of float32 kernel values.
-_NEGLIGIBLE = 1e-6
+_MIN_EIGENVALUE = 1e-6
 
 
 def solve_eigenpro(
@@ -78,22 +78,22 @@ def solve_eigenpro(
         row_ridge=alpha,
     )
     step = 1.0 / (k_P.beta + alpha + (batch_size - 1) * k_P.l_q)
-    state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
+    descent = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     a = np.zeros(Y.shape)
     batches = random_batches(n, batch_size, rng)
-    while state.goes_on(a):
+    while descent.goes_on(a):
         block = next(batches)
-        g = state.gradient(block, a)
-        if not state.estimate().max() <= DIVERGED:
+        g = descent.gradient(block, a)
+        if not descent.estimate().max() <= DIVERGED:
             step *= 0.5
             a = np.zeros(Y.shape)
-            state.discard_estimate()
+            descent.discard_estimate()
             continue
-        gradient_at_sample = state.kernel.product(block, g, rows=sample)
+        gradient_at_sample = descent.kernel.product(block, g, rows=sample)
         a = a.copy()  # the trace may hold the old array
         a[block] -= step * g
         a[sample] += step * k_P.correction(gradient_at_sample)
-    return state.result(
+    return descent.result(
         a, step_size=step * batch_size, directions=k_P.q, subsample_size=subsample_size
     )
 
@@ -116,8 +116,8 @@ class LoweredEigenvalues:
 
         gradient_at_sample : (s, t), values of the gradient, which is a function of rows
         """
-        along = matmul(self.vectors.T, gradient_at_sample)
-        return matmul(self.vectors, self.weights[:, None] * along)
+        components = matmul(self.vectors.T, gradient_at_sample)
+        return matmul(self.vectors, self.weights[:, None] * components)
 
 
 def lower_eigenvalues(
@@ -141,7 +141,7 @@ def lower_eigenvalues(
     n_top = min(s, max_directions if q is None else q)
     eigenvalues, vectors = scipy.linalg.eigh(gram, subset_by_index=[s - n_top, s - 1])
     eigenvalues, vectors = eigenvalues[::-1] / s, vectors[:, ::-1]
-    n_resolved = max(1, int((eigenvalues > _NEGLIGIBLE * eigenvalues[0]).sum()))
+    n_resolved = max(1, int((eigenvalues > _MIN_EIGENVALUE * eigenvalues[0]).sum()))
     eigenvalues, vectors = np.maximum(eigenvalues[:n_resolved], tiny), vectors[:, :n_resolved]
     # l_i psi_i(x)^2 at the rows of the sample.
     squares = s * np.square(vectors) * eigenvalues

@@ -109,39 +109,39 @@ def solve_eigenpro3(
         if projection_passes
         else ExactProjection(kernel, centres)
     )
-    state = NormalEquations(
+    equations = NormalEquations(
         kernel, Y, alpha, centres, max_iter=max_iter * max(1, n // batch_size), rng=rng, **limits
     )
     a = np.zeros((len(centres), Y.shape[1]))
     unprojected = _Unprojected(a)
     batches = random_batches(n, batch_size, rng)
-    while state.goes_on(a):
-        reduces_variance = variance_reduction and state.stagnates
-        if reduces_variance and state.rises:
+    while equations.goes_on(a):
+        reduces_variance = variance_reduction and equations.stagnates
+        if reduces_variance and equations.rises:
             step *= 0.5
         block, f = next(batches), a - unprojected.c
-        h = state.gradient(
+        h = equations.gradient(
             block, f, reduces_variance=reduces_variance, further_centres=unprojected.further_centres
         )
-        if state.diverges:
+        if equations.diverges:
             step *= 0.5
             a = np.zeros(a.shape)
             unprojected = _Unprojected(a)
-            state.restart()
+            equations.restart()
             continue
         # The ridge's and the preconditioner's functions are in the span of Z, with coefficients c.
         ridge = batch_size / n * alpha
         c = ridge * f
         h -= ridge * unprojected.h
-        along = matmul(k_P.vectors.T, h[sampled]) + matmul(KE.T, c)
-        c[sampled] -= matmul(k_P.vectors, k_P.weights[:, None] * along)
-        unprojected.add(block, step, h, c, state.residuals(block), 1.0 - step * ridge)
+        components = matmul(k_P.vectors.T, h[sampled]) + matmul(KE.T, c)
+        c[sampled] -= matmul(k_P.vectors, k_P.weights[:, None] * components)
+        unprojected.add(block, step, h, c, equations.residuals(block), 1.0 - step * ridge)
         if reduces_variance or unprojected.n_steps >= projection_period:
-            a = a - project(unprojected.h, unprojected.c, state.kernel)
+            a = a - project(unprojected.h, unprojected.c, equations.kernel)
             unprojected = _Unprojected(a)
     if unprojected.n_steps:
-        a = a - project(unprojected.h, unprojected.c, state.kernel)
-    return state.result(
+        a = a - project(unprojected.h, unprojected.c, equations.kernel)
+    return equations.result(
         a,
         max(1, n // batch_size),
         step_size=step * batch_size,

@@ -34,7 +34,8 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
 from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 
-# Rows of the block from which lambda_1 is estimated: precision against time. Set by hand.
+# Rows from which lambda_1 is estimated: more rows give a better estimate and take longer. Set by
+# hand.
 _EIGENVALUE_ROWS = 512
 
 
@@ -67,21 +68,21 @@ def solve_stochastic_dual(
     n, b = len(kernel), batch_size
     r = min(1.0, 100.0 / max_iter) if averaging is None else averaging
     beta = (_step_size(kernel, alpha, b, momentum, rng) if step_size is None else step_size) / n
-    state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
+    descent = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     a, v, average = np.zeros(Y.shape), np.zeros(Y.shape), np.zeros(Y.shape)
-    while state.goes_on(average):
+    while descent.goes_on(average):
         block = np.sort(rng.choice(n, b, replace=False))
-        g = state.gradient(block, a + momentum * v) * (n / b)
-        if not state.estimate().max() <= DIVERGED:
+        g = descent.gradient(block, a + momentum * v) * (n / b)
+        if not descent.estimate().max() <= DIVERGED:
             beta *= 0.5
             a, v, average = np.zeros(Y.shape), np.zeros(Y.shape), np.zeros(Y.shape)
-            state.discard_estimate()
+            descent.discard_estimate()
             continue
         v *= momentum
         v[block] -= beta * g
         a += v
         average += r * (a - average)
-    return state.result(average, step_size=beta * n)
+    return descent.result(average, step_size=beta * n)
 
 
 def _step_size(
