@@ -54,12 +54,14 @@ def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reache
         done = builder.append_basic_block("done")
         builder.branch(body)
         builder.position_at_end(body)
-        moves = [step_down(point, state) for point, state in zip(points, states, strict=True)]
-        changed = builder.icmp_unsigned("!=", reduce(builder.or_, moves), i64(0))
+        node_changes = [
+            step_down(point, state) for point, state in zip(points, states, strict=True)
+        ]
+        has_moved = builder.icmp_unsigned("!=", reduce(builder.or_, node_changes), i64(0))
         remaining = builder.sub(builder.load(levels), i64(1))
         builder.store(remaining, levels)
-        deeper = builder.icmp_unsigned("!=", remaining, i64(0))
-        builder.cbranch(builder.and_(changed, deeper), body, done)
+        has_levels_left = builder.icmp_unsigned("!=", remaining, i64(0))
+        builder.cbranch(builder.and_(has_moved, has_levels_left), body, done)
         builder.position_at_end(done)
         output = builder.inttoptr(target, i64.as_pointer())
         for r, state in enumerate(states):

@@ -18,7 +18,7 @@ LANES = 16
 _SMALLEST_EXPONENT = -100.0
 
 FLOAT, INT32, INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-VECTOR, BITS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
+VECTOR, INT_VECTOR = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
 # Fast-math flags: multiply-adds may be fused, but sums keep their order, so that tiles of all
 # shapes give the same bits.
 FAST_MATH = ("contract", "nsz")
@@ -36,7 +36,7 @@ def constant(value: float) -> ir.Constant:
 
 def integers(value: int) -> ir.Constant:
     """A vector of sixteen times the same 32-bit integer."""
-    return ir.Constant(BITS, [ir.Constant(INT32, value)] * LANES)
+    return ir.Constant(INT_VECTOR, [ir.Constant(INT32, value)] * LANES)
 
 
 def pointer(builder: Any, address: Any, element: ir.Type = FLOAT) -> Any:
@@ -106,8 +106,8 @@ def exp2(builder: Any, t: Any) -> Any:
     for coefficient in (*_POLYNOMIAL[1:], 1.0):
         p = multiply_add(builder, p, f, constant(coefficient))
     # Adding the integer to the exponent bits of p, which is in [0.7, 1.5], multiplies by 2^integer.
-    power = builder.shl(builder.bitcast(shifted, BITS), integers(23))
-    return builder.bitcast(builder.add(builder.bitcast(p, BITS), power), VECTOR)
+    power = builder.shl(builder.bitcast(shifted, INT_VECTOR), integers(23))
+    return builder.bitcast(builder.add(builder.bitcast(p, INT_VECTOR), power), VECTOR)
 
 
 def accumulators(builder: Any, count: int) -> list[Any]:

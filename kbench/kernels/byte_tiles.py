@@ -48,7 +48,7 @@ def _copy_columns(right, first, width, panels):
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _write(dots, shift, squares, unit, out):
+def _write_values(dots, shift, squares, unit, out):
     """out[j] = 2^-(unit D_j), D_j = shift + squares[j] - 2 dots[j]."""
     real, shift = out.dtype.type, np.int32(shift)
     for j in range(out.shape[0]):
@@ -56,8 +56,8 @@ def _write(dots, shift, squares, unit, out):
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _add(dots, shift, squares, unit, coef, partial):
-    """partial[j] += coef 2^-(unit D_j), D_j as in `_write`."""
+def _add_values(dots, shift, squares, unit, coef, partial):
+    """partial[j] += coef 2^-(unit D_j), D_j as in `_write_values`."""
     real, shift = partial.dtype.type, np.int32(shift)
     for j in range(partial.shape[0]):
         exponent = -unit * real(np.int32(shift + squares[j] - 2 * dots[j]))
@@ -89,13 +89,13 @@ def _tiles(left, shifts, right, squares, unit, coef, values, block, start, stop)
                         sums[j] = 0
                     for r in range(ROWS):
                         row = dots[r * COLUMNS : (r + 1) * COLUMNS]
-                        _add(row, shifts[i + r], norms, unit, coef[i + r], sums)
+                        _add_values(row, shifts[i + r], norms, unit, coef[i + r], sums)
                     for j in range(sums.shape[0]):
                         out[j] += sums[j]
                 else:
                     for r in range(min(ROWS, block.shape[0] - i)):
                         row = dots[r * COLUMNS : (r + 1) * COLUMNS]
-                        _write(row, shifts[i + r], norms, unit, block[i + r, first:last])
+                        _write_values(row, shifts[i + r], norms, unit, block[i + r, first:last])
 
 
 _expose_tiles = divided(_tiles)

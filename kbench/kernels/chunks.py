@@ -44,16 +44,16 @@ def each_chunk(X: Any, columns: np.ndarray, work: Callable[[slice, np.ndarray], 
 
     The order is arbitrary, and several calls run at once if threads are allowed.
     """
-    _each(X, work, lambda chunk: _dense(chunk, columns))
+    _for_each_chunk(X, work, lambda chunk: _dense(chunk, columns))
 
 
 def each_slice(X: np.ndarray, work: Callable[[slice, np.ndarray], None]) -> None:
     """`each_chunk` with all columns of dense rows, C-contiguous; float32 rows stay float32."""
     dtype = np.float32 if X.dtype == np.float32 else np.float64
-    _each(X, work, lambda chunk: np.ascontiguousarray(chunk, dtype))
+    _for_each_chunk(X, work, lambda chunk: np.ascontiguousarray(chunk, dtype))
 
 
-def _each(
+def _for_each_chunk(
     X: Any, work: Callable[[slice, np.ndarray], None], read: Callable[[Any], np.ndarray]
 ) -> None:
     def task(rows: slice) -> None:

@@ -50,10 +50,10 @@ from kbench.kernels.sparse import exponentiate, products
 from kbench.kernels.work_sharing import Loop
 from kbench.stored import check_arrays, check_indices, require
 
-# Guard: bound on scaled training features. New features are clipped to _FARTHEST, at which kernel
-# values with all training rows are negligible and squares are finite in float32.
+# Guard: bound on scaled training features. New features are clipped to _CLIPPED_FEATURE, at which
+# kernel values with all training rows are negligible and squares are finite in float32.
 _LARGEST_FEATURE = 1e15
-_FARTHEST = 1e16
+_CLIPPED_FEATURE = 1e16
 
 # Rows and columns of a block of values between sparse points, 8 MiB in float32. Set by hand.
 _SPARSE_ROWS = 1024
@@ -139,7 +139,7 @@ class SparsePoints:
 
 @dataclass(frozen=True)
 class DistanceKernel(Kernel):
-    """A function of a distance; a subclass states `_rate`, `_tiles` and `_shape_products`."""
+    """A function of a distance; a subclass states `_rate`, `_tiles` and `_apply_to_products`."""
 
     gamma: float = parameter(GAMMA)
     # None before `bind` and for wide CSR rows.
@@ -217,7 +217,7 @@ class DistanceKernel(Kernel):
         if words is None:
             write_columns(p, layout.bits, layout.low)
         if self._n_distance_features(layout) and distance is not None:
-            features[width] = np.minimum(distance ** (1.0 / self.power), _FARTHEST)
+            features[width] = np.minimum(distance ** (1.0 / self.power), _CLIPPED_FEATURE)
         return DensePoints(features, words, factor)
 
     def _distance_of_constants(self, X: Any, layout: Layout) -> np.ndarray | None:
@@ -256,7 +256,7 @@ class DistanceKernel(Kernel):
         return SparsePoints(Z.astype(dtype), halves)
 
     def _scaled(self, differences: np.ndarray) -> np.ndarray:
-        return np.clip(differences * self._scale, -_FARTHEST, _FARTHEST)
+        return np.clip(differences * self._scale, -_CLIPPED_FEATURE, _CLIPPED_FEATURE)
 
     @property
     def _scale(self) -> float:
@@ -290,11 +290,11 @@ class DistanceKernel(Kernel):
         dtype = np.result_type(A.rows.dtype, B.rows.dtype)
         values = np.empty(out.shape, dtype)
         products(A.rows.astype(dtype, copy=False), B.rows.astype(dtype, copy=False), values)
-        self._shape_products(values, A.halves.astype(dtype), B.halves.astype(dtype))
+        self._apply_to_products(values, A.halves.astype(dtype), B.halves.astype(dtype))
         out[...] = values
 
     @abstractmethod
-    def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    def _apply_to_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         """Replace inner products of sparse rows by f(product - left - right).
 
         left, right : half the squared norms of the rows
@@ -461,7 +461,7 @@ class Exponential(DistanceKernel):
     def _rate(self) -> float:
         return self.gamma * tiles.LOG2_E
 
-    def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    def _apply_to_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         exponentiate(values, left, right)
 
 
@@ -481,4 +481,4 @@ def _write_scaled(values, columns, origin, scale, target, first):
         column, shift, row = columns[k], origin[k], target[k]
         for i in range(values.shape[0]):
             scaled = (np.float64(values[i, column]) - shift) * scale
-            row[first + i] = min(max(scaled, -_FARTHEST), _FARTHEST)
+            row[first + i] = min(max(scaled, -_CLIPPED_FEATURE), _CLIPPED_FEATURE)

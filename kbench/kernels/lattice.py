@@ -82,13 +82,13 @@ class Lattice:
         largest = float(np.maximum(np.abs(low), np.abs(high)).max())
         # The range of the widest column is an integer number of steps.
         steps = widest / np.arange(1, LEVELS + 1)
-        relative = _ROUNDINGS * float(np.finfo(X.dtype).eps)
-        tol = relative * largest
+        relative_tol = _ROUNDINGS * float(np.finfo(X.dtype).eps)
+        tol = relative_tol * largest
         steps = steps[tol <= _MAX_ROUNDING * steps]
         # Every range is an integer number of steps, up to rounding of the column's own values: a
         # bound from all columns would accept any small column beside one of 1e9. Most data have no
         # lattice, which the first 16 columns show, or 64 values below (both set by hand).
-        widths, rounding = high - low, relative * np.maximum(np.abs(low), np.abs(high))
+        widths, rounding = high - low, relative_tol * np.maximum(np.abs(low), np.abs(high))
         for checked in (slice(0, 16), slice(None)):
             multiples = np.maximum(np.rint(widths[checked] / steps[:, None]), 1.0)
             off_lattice = np.abs(widths[checked] - multiples * steps[:, None])
@@ -122,7 +122,7 @@ class Lattice:
         totals, squares = np.empty(n, np.int32), np.empty(n, np.int32)
         rejected: list[slice] = []  # chunks with a value off the lattice
 
-        def pack(rows: slice, values: np.ndarray) -> None:
+        def pack_chunk(rows: slice, values: np.ndarray) -> None:
             values = values - self.offset
             k = np.rint(values / self.step)
             values -= self.step * k
@@ -139,7 +139,7 @@ class Lattice:
             padded[:, :p] = k
             words[:, rows] = padded.view("<u4").T
 
-        each_chunk(X, self.columns, pack)
+        each_chunk(X, self.columns, pack_chunk)
         if rejected:
             return None
         return BytePoints(words, totals, squares, factor)

@@ -129,13 +129,13 @@ class Layout:
         columns = self.bits.astype(np.uint64)
         failed_chunks: list[slice] = []  # chunks with a third value
 
-        def pack(rows: slice, values: np.ndarray) -> None:
+        def pack_chunk(rows: slice, values: np.ndarray) -> None:
             if failed_chunks or not _pack_bits(
                 values, columns, self.low, self.high, words, rows.start
             ):
                 failed_chunks.append(rows)
 
-        each_slice(X, pack)
+        each_slice(X, pack_chunk)
         return None if failed_chunks else words
 
     def _pack_sparse(self, X: Any) -> np.ndarray | None:

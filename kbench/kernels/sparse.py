@@ -28,20 +28,20 @@ def products(A: Any, B: Any, out: np.ndarray) -> None:
     All three have the same dtype. Time: one multiply-add for each pair of nonzeros in the same
     column, and O(d) for every 1,024 rows of A. Memory: a copy of the nonzeros of those rows.
     """
-    right = _arrays(B)
+    right = _csr_arrays(B)
     for start in range(0, A.shape[0], _PASS_ROWS):
-        left = _arrays(sp.csc_array(A[start : start + _PASS_ROWS]))
+        left = _csr_arrays(sp.csc_array(A[start : start + _PASS_ROWS]))
         block = out[start : start + _PASS_ROWS]
         # One nanosecond for each inner product is a rough estimate, set by hand.
         run(_MULTIPLY, *left, *right, block, n=B.shape[0], nanoseconds=block.size, multiple=_LINE)
 
 
-def _arrays(matrix: Any) -> _Arrays:
+def _csr_arrays(matrix: Any) -> _Arrays:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
-def _multiply(column_start, owners, values, row_start, indices, data, out, start, stop):
+def _multiply(column_start, row_indices, values, row_start, indices, data, out, start, stop):
     """out[:, j] = A @ (row j of B), start <= j < stop; A as CSC (owners: row indices), B as CSR."""
     n_rows = out.shape[0]
     acc = np.empty(_LINE * n_rows, data.dtype)
@@ -54,7 +54,7 @@ def _multiply(column_start, owners, values, row_start, indices, data, out, start
             for k in range(row_start[first + c], row_start[first + c + 1]):
                 column, value = indices[k], data[k]
                 for i in range(column_start[column], column_start[column + 1]):
-                    sums[owners[i]] += value * values[i]
+                    sums[row_indices[i]] += value * values[i]
         for r in range(n_rows):
             target = out[r, first : first + width]
             for c in range(width):

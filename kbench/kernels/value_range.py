@@ -33,9 +33,9 @@ def check_values(kernel: object, values: np.ndarray, dtype: Any) -> None:
 def refuse(kernel: object, largest: float, dtype: Any) -> None:
     """Raise KernelRangeError: the kernel's largest absolute value is `largest`."""
     dtype = np.dtype(dtype)
-    wider = ", or set dtype='float64'" if dtype == np.float32 else ""
+    dtype_remedy = ", or set dtype='float64'" if dtype == np.float32 else ""
     size = "are NaN" if np.isnan(largest) else f"are as large as {largest:.2g}"
     raise KernelRangeError(
         f"values of the kernel {kernel} {size}, which {dtype.name} cannot hold (the limit is "
-        f"{limit(dtype):.2g}): scale the rows, or choose a kernel with smaller values{wider}"
+        f"{limit(dtype):.2g}): scale the rows, or choose a kernel with smaller values{dtype_remedy}"
     )

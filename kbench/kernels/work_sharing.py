@@ -47,7 +47,7 @@ FREE, POSTED, BUSY, CALLED = range(4)
 # Positions in a mailbox. With a length of two cache lines (128 bytes), the words in use of two
 # mailboxes are never in the same line.
 STATE, CODE, ARGUMENTS, COUNTER, N, BLOCK, AWAKE = range(7)
-_LENGTH = 16
+_MAILBOX_LENGTH = 16
 # Polls after which a waiting thread yields its core to others (about 10 microseconds), and polls
 # without a loop after which a helper returns to the interpreter and sleeps (about 2 milliseconds).
 # Waking costs tens of microseconds; polling occupies a core. Set by hand.
@@ -67,7 +67,7 @@ class Loop:
 
 def new_mailbox() -> np.ndarray:
     """Return the mailbox of a sleeping helper; (16,) int64."""
-    return np.zeros(_LENGTH, np.int64)
+    return np.zeros(_MAILBOX_LENGTH, np.int64)
 
 
 @njit(cache=True, nogil=True)

@@ -79,5 +79,5 @@ class Cauchy(DistanceKernel):
     def _rate(self) -> float:
         return self.gamma
 
-    def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    def _apply_to_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         _products(values, left, right)

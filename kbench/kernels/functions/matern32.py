@@ -85,5 +85,5 @@ class Matern32(DistanceKernel):
     def _rate(self) -> float:
         return 3.0 * (self.gamma * tiles.LOG2_E) ** 2
 
-    def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    def _apply_to_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         _products(values, left, right)

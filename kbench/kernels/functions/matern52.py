@@ -86,5 +86,5 @@ class Matern52(DistanceKernel):
     def _rate(self) -> float:
         return 5.0 * (self.gamma * tiles.LOG2_E) ** 2
 
-    def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    def _apply_to_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         _products(values, left, right)

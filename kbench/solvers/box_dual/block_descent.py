@@ -184,7 +184,7 @@ class BlockDescent:
             e_up, e_down, it.intercept, violation = extremes(
                 beta, e, lower, upper, it.intercept, it.epsilon, coupled=it.coupled
             )
-            if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.exhausted():
+            if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.reached_limit():
                 break
             n_free = int(np.count_nonzero(free_points(beta, lower, upper)))
             if self._face_is_due(since_face, violation, n_free):
@@ -230,9 +230,9 @@ class BlockDescent:
                 diagonal[W],
                 2.0 * stop if it.coupled else stop,
             )
-            try_face = self._minimises_faces and n_free <= _FREE_OF_SET * len(W)
+            tries_face = self._minimises_faces and n_free <= _FREE_OF_SET * len(W)
             first_steps = (
-                min(max_steps, int(self._pairs_before_face * len(W))) if try_face else max_steps
+                min(max_steps, int(self._pairs_before_face * len(W))) if tries_face else max_steps
             )
             steps = descend(first_steps, it.epsilon)
             if steps == first_steps < max_steps:

@@ -37,11 +37,11 @@ _RIDGE = 1e-9
 # points are far from the solution's, and steps of two coordinates cost less. Set by hand.
 _MAX_ROUNDS = 25
 _MAX_FIXED = 0.5
-# Points that d moves beyond their ends are fixed. If more than the fraction _FEW of them meet their
-# ends in the first fifth of the move, only these are fixed: up to two thirds of all would leave R
-# again, and each costs a triangular solve. 5,000 rows of noise with C = 100 and 2,833 free points
-# take 0.33 s instead of 0.93 s (`scripts/bench_everyday.py`).
-_EARLY, _FEW = 0.2, 0.1
+# Points that d moves beyond their ends are fixed. If more than _FEW_FRACTION of them meet their
+# ends in the first _EARLY_FRACTION of the move, only these are fixed: up to two thirds of all would
+# leave R again, each at the cost of a triangular solve. 5,000 rows of noise with C = 100 and 2,833
+# free points take 0.33 s instead of 0.93 s (`scripts/bench_everyday.py`).
+_EARLY_FRACTION, _FEW_FRACTION = 0.2, 0.1
 # Guard: a point of R gains by leaving its end only if its multiplier has the wrong sign and is
 # above this number.
 _ROUNDING = 1e-12
@@ -115,8 +115,8 @@ def _pivot(
     """`face_minimum`: each round exchanges points of the set R of the module's docstring."""
     m = len(beta)
     K.flat[:: m + 1] += _RIDGE * m
-    L, failed = dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
-    if failed:
+    L, info = dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
+    if info:
         return None
     solved = _solve(L, np.column_stack([np.ones(m), g]))
     Y = _Columns(solved[:, 1])
@@ -140,8 +140,8 @@ def _pivot(
             new_beta[innermost] -= float(np.sum(new_beta - beta))
             return new_beta if low[innermost] <= new_beta[innermost] <= high[innermost] else None
         distance_to_end = np.where(above, high - beta, beta - low)[outside]
-        meets_early = outside[distance_to_end <= _EARLY * np.abs(new_beta - beta)[outside]]
-        if len(meets_early) > _FEW * len(outside):
+        meets_early = outside[distance_to_end <= _EARLY_FRACTION * np.abs(new_beta - beta)[outside]]
+        if len(meets_early) > _FEW_FRACTION * len(outside):
             outside = meets_early
         if len(fixed) + len(outside) > _MAX_FIXED * m:
             return None
@@ -187,9 +187,9 @@ class _Columns:
 
     def residual(self, active: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
         """v - Y multipliers, with the active columns of Y; (m,)."""
-        full = np.zeros(self._n)
-        full[active] = multipliers
-        return self._v - matmul(self._Y[:, : self._n], full)
+        all_multipliers = np.zeros(self._n)
+        all_multipliers[active] = multipliers
+        return self._v - matmul(self._Y[:, : self._n], all_multipliers)
 
 
 def _solve(L: np.ndarray, rhs: np.ndarray, *, transposed: bool = False) -> np.ndarray:

@@ -104,8 +104,8 @@ class GroupedMatrix(KernelMatrix):
         self, rows: np.ndarray, columns: np.ndarray
     ) -> Iterator[tuple[KernelMatrix, np.ndarray, np.ndarray]]:
         """Yield the matrix of each group with rows and columns, and their positions in both."""
-        a, row_starts = self._sorted(rows)
-        b, column_starts = self._sorted(columns)
+        a, row_starts = self._by_group(rows)
+        b, column_starts = self._by_group(columns)
         for number in np.flatnonzero((np.diff(row_starts) > 0) & (np.diff(column_starts) > 0)):
             yield (
                 self._blocks[number],
@@ -113,7 +113,7 @@ class GroupedMatrix(KernelMatrix):
                 b[column_starts[number] : column_starts[number + 1]],
             )
 
-    def _sorted(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _by_group(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         label = self._label[points]
         order = np.argsort(label, kind="stable")
         return order, np.searchsorted(label[order], np.arange(len(self._groups) + 1))

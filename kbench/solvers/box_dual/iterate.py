@@ -72,7 +72,7 @@ class Budget:
         with self._lock:
             self.n_iter += steps
 
-    def exhausted(self) -> str:
+    def reached_limit(self) -> str:
         """Return the name of the limit that has been reached, or ""."""
         if self.n_iter >= self.max_iter:
             return "max_iter"

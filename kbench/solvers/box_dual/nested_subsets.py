@@ -95,7 +95,7 @@ class NestedSubsets:
         if not self._in_S.any():
             self._add(order[: sizes[0]])
         self.descent.solve(target if len(sizes) == 1 else loose_tol)
-        if len(sizes) > 1 and not it.budget.exhausted():
+        if len(sizes) > 1 and not it.budget.reached_limit():
             it.earlier_beta = it.beta.copy()
         for size in sizes[1:]:
             self._remove_idle()
@@ -104,7 +104,7 @@ class NestedSubsets:
             it.residual[outside] = it.z[outside]
             it.update_residual(outside, np.zeros(n))
             self._solve_level(outside, loose_tol, target if size == n else None)
-            if it.budget.exhausted():
+            if it.budget.reached_limit():
                 return
             it.earlier_beta = it.beta.copy()
 
@@ -132,7 +132,7 @@ class NestedSubsets:
         beta_of_far = it.beta.copy()  # the coefficients that the residual of `far` belongs to
         tolerance = loose_tol
         self._solve(tolerance, near)
-        while not it.budget.exhausted():
+        while not it.budget.reached_limit():
             slack = it.slack(near)
             worst = max(0.0, -slack.min(initial=0.0))
             if worst > tolerance:

@@ -81,7 +81,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
         exact is it.kernel
         and not it.residual_error
         and it.rounding <= _VISIBLE_ROUNDING * tol
-        and not it.budget.exhausted()
+        and not it.budget.reached_limit()
     ):
         is_exact[:], exact_beta[:] = True, it.beta
     relative_width = np.maximum(np.sqrt(it.diagonal / it.diagonal.max()), _MIN_RELATIVE_WIDTH)
@@ -94,10 +94,10 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     )
     last_violation, uses_exact_rows = np.inf, False
     for _ in range(_MAX_ROUNDS):
-        limit = it.budget.exhausted()
+        limit = it.budget.reached_limit()
         all_exact = limit or n * np.count_nonzero(it.beta) * value_ns <= _CHEAP_NS
         band = np.ones(n, bool) if all_exact else _in_band(it, initial, width * relative_width)
-        largest, mean = _correct(it, exact, is_exact, exact_beta, band, relative_width)
+        largest, mean = _correct_residuals(it, exact, is_exact, exact_beta, band, relative_width)
         drift, mean_error = max(it.residual_error, largest), max(mean_error, mean)
         it.residual_error = 0.0 if is_exact.all() else drift
         if not all_exact and _SAFETY * drift > width:
@@ -107,7 +107,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
         if violation <= tol or limit:
             objective_error = 0.5 * mean_error * float(np.abs(it.beta).sum())
             if objective_error > _OBJECTIVE_ERROR * abs(it.true_objective()):
-                _correct(it, exact, is_exact, exact_beta, it.beta != 0.0, relative_width)
+                _correct_residuals(it, exact, is_exact, exact_beta, it.beta != 0.0, relative_width)
                 violation = it.update_intercept()
         if violation <= tol:
             rounding = it.rounding_error()
@@ -127,14 +127,14 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
             descent.activate(points)
         before, exact_residual = it.beta.copy(), it.residual[is_exact]
         descent.solve(_BAND_TARGET * tol)
-        # Points of `is_exact` keep the residual of `exact_beta`, which `_correct` updates in
-        # float64. The residuals of other points are updated in float32.
+        # Points of `is_exact` keep the residual of `exact_beta`, which `_correct_residuals` updates
+        # in float64. The residuals of other points are updated in float32.
         it.residual[is_exact] = exact_residual
         it.update_residual(np.flatnonzero(~is_exact), before)
     return it.update_intercept(), "precision"
 
 
-def _correct(
+def _correct_residuals(
     it: Iterate,
     exact: KernelMatrix,
     is_exact: np.ndarray,

@@ -105,7 +105,7 @@ class RowCache:
         else:
             out = np.zeros(len(self.columns))
         if is_stored.any():
-            slots = self._complete(rows[is_stored])
+            slots = self._complete_rows(rows[is_stored])
             _add_product(self._rows, slots, coef[is_stored], out)
         return out
 
@@ -147,7 +147,7 @@ class RowCache:
         self._gathered = None
         return out
 
-    def _complete(self, rows: np.ndarray) -> np.ndarray:
+    def _complete_rows(self, rows: np.ndarray) -> np.ndarray:
         """Return the slots of these rows after computing their missing values."""
         slots = self._slot_of[rows]
         self._last_use[slots[slots >= 0]] = self._clock

@@ -76,7 +76,7 @@ def shrinking_descent(
 
     while True:
         columns = rows.columns
-        i, violation = _worst(beta, e, lower, upper, active)
+        i, violation = _most_violating(beta, e, lower, upper, active)
         if violation <= tol:
             if active.all():
                 report(beta != 0.0)
@@ -106,7 +106,7 @@ def shrinking_descent(
 
 
 @njit(cache=True)
-def _worst(beta, e, lower, upper, active):
+def _most_violating(beta, e, lower, upper, active):
     """Return the active point with the largest violation, and its violation."""
     worst, violation = 0, -np.inf
     for i in range(len(beta)):

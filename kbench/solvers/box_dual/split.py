@@ -94,9 +94,9 @@ def independent_groups(
 def _combine_small(label: np.ndarray, min_size: int) -> np.ndarray:
     """Combine groups of fewer than `min_size` points; return labels from 0, (n,)."""
     sizes = np.bincount(label)
-    small = sizes < min_size
-    before = np.cumsum(np.where(small, sizes, 0)) - sizes
-    combined = np.where(small, before // min_size, len(label) + np.arange(len(sizes)))
+    is_small = sizes < min_size
+    before = np.cumsum(np.where(is_small, sizes, 0)) - sizes
+    combined = np.where(is_small, before // min_size, len(label) + np.arange(len(sizes)))
     return np.unique(combined[label], return_inverse=True)[1]
 
 
@@ -104,8 +104,8 @@ def _components(sample: np.ndarray, threshold: float, power: int) -> np.ndarray:
     """Return the connected component of each point; points closer than R are connected."""
     if (_distances(sample[:1], sample, power) < threshold).all():
         return np.zeros(len(sample), np.intp)
-    near = _distances(sample, sample, power) < threshold
-    return connected_components(near, directed=False)[1]
+    is_near = _distances(sample, sample, power) < threshold
+    return connected_components(is_near, directed=False)[1]
 
 
 def _distances(A: np.ndarray, B: np.ndarray, power: int) -> np.ndarray:

@@ -80,7 +80,7 @@ class StoredDescent:
                 beta, e, lower, upper, it.intercept, it.epsilon, coupled=True
             )[2:]
             rounding = eps * np.sqrt(squared_changes)
-            if violation <= max(target, rounding) or budget.exhausted():
+            if violation <= max(target, rounding) or budget.reached_limit():
                 break
             free = free_points(beta, lower, upper)
             n_free = int(np.count_nonzero(free))

@@ -203,7 +203,7 @@ class _Learner:
 
     def visit(self, points: np.ndarray, *, seeding: bool = False) -> None:
         """PROCESS and REPROCESS for each of the points outside S."""
-        chunk = self.chunk(points[~np.isin(points, self.members())])
+        chunk = self.make_chunk(points[~np.isin(points, self.members())])
         position, slot = 0, NONE
         while position < 3 * len(chunk.points):
             position, slot = visit(
@@ -212,8 +212,8 @@ class _Learner:
             if slot >= 0:
                 self.complete_row(slot)
 
-    def chunk(self, points: np.ndarray) -> Chunk:
-        """Kernel values of the points; reserves a slot for each of them."""
+    def make_chunk(self, points: np.ndarray) -> Chunk:
+        """Return the points with their kernel values; reserve a slot for each of them."""
         self.reserve_slots(len(points))
         # The values at the slots of removed points are not used.
         self.slot_points = self.kernel.points(self.members())

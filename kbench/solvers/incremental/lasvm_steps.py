@@ -269,9 +269,9 @@ def _remove_idle(state: State, intercept: bool) -> None:
     if not _has_removable(state.alpha[:n], state.g[:n], state.upper[:n], low, high):
         return
     for s in range(n):
-        positive = state.upper[s] > 0.0
+        is_positive = state.upper[s] > 0.0
         if state.alpha[s] == 0.0 and (
-            state.g[s] <= low if positive else high <= state.g[s] < np.inf
+            state.g[s] <= low if is_positive else high <= state.g[s] < np.inf
         ):
             state.member[s] = -1
             state.lower[s] = state.upper[s] = 0.0
@@ -290,6 +290,6 @@ def _has_removable(
     """Whether `_remove_idle` would remove a point; slots of removed points have g = inf."""
     count = 0
     for s in range(len(g)):
-        non_violating = g[s] <= low if upper[s] > 0.0 else high <= g[s] < np.inf
-        count += 1 if alpha[s] == 0.0 and non_violating else 0
+        is_non_violating = g[s] <= low if upper[s] > 0.0 else high <= g[s] < np.inf
+        count += 1 if alpha[s] == 0.0 and is_non_violating else 0
     return count > 0

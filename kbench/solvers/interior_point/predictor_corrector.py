@@ -75,7 +75,7 @@ def minimise(
     stop : Called with the number of iterations before each of them; True stops the method
     point : First iterate
     """
-    point = _start(problem) if point is None else point
+    point = _first_point(problem) if point is None else point
     best, n_idle, best_merit, lowest = point, 0, np.inf, np.full(3, np.inf)
     first = None
     while True:
@@ -124,7 +124,7 @@ def minimise(
             return best
 
 
-def _start(problem: BoxQP) -> PrimalDualPoint:
+def _first_point(problem: BoxQP) -> PrimalDualPoint:
     """Return the middle x of the bounds, with weights w of zero instead of the weights of x.
 
     The gradient of the first system is then p, and multipliers of the size of p suffice. With the

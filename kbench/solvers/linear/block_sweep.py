@@ -68,7 +68,7 @@ def _inner(x, z):
 
 
 @njit(fastmath=_FASTMATH)
-def _add(x, scale, w):
+def _add_scaled(x, scale, w):
     for j in range(x.shape[0]):
         w[j] += scale * x[j]
 
@@ -164,5 +164,5 @@ def descend_together(
                 change = beta[s] - y * alpha[c, i]
                 if change != 0.0:
                     alpha[c, i] = y * beta[s]
-                    _add(X[row], change, w)
+                    _add_scaled(X[row], change, w)
     return visits

@@ -165,13 +165,13 @@ class _Solver:
     ) -> None:
         n, m = Y.shape
         self.blocks, self.tol, self.max_iter = blocks, tol, max_iter
-        self.squared = loss == "squared_hinge"
+        self.is_squared = loss == "squared_hinge"
         self.Y = np.ascontiguousarray(Y.T, np.int8)
         self.C = np.ascontiguousarray(C, np.float64)
         # A point with C = 0 has a = 0 for both losses, and is never visited.
         is_idle = self.C == 0
-        self.bound = np.where(is_idle, 0.0, np.inf) if self.squared else self.C
-        self.ridge = 0.5 / np.where(is_idle, 1.0, self.C) if self.squared else np.zeros(n)
+        self.bound = np.where(is_idle, 0.0, np.inf) if self.is_squared else self.C
+        self.ridge = 0.5 / np.where(is_idle, 1.0, self.C) if self.is_squared else np.zeros(n)
         self.alpha = np.zeros((m, n))
         self.coef = np.zeros((m, blocks.shape[1]))
         self.curvature = np.full(n, np.nan)
@@ -186,12 +186,12 @@ class _Solver:
     def run(self, rng: np.random.RandomState, trace: Trace, deadline: Deadline) -> LinearDualResult:
         m = len(self.alpha)
         spread = np.full(m, np.inf)
-        solved = np.zeros(m, bool)
+        is_solved = np.zeros(m, bool)
         n_iter = n_visits = 0
         n_passes = 0.0
         slices = self.blocks.slices()
         sweeps = _SWEEPS_OF_A_BLOCK if len(slices) > 1 else 1
-        while n_passes < self.max_iter and not solved.all() and not (n_iter and deadline.passed):
+        while n_passes < self.max_iter and not is_solved.all() and not (n_iter and deadline.passed):
             all_active = (self.aside == self.is_idle).all(axis=1)
             high, low = np.full(m, -np.inf), np.full(m, np.inf)
             visits = sum(
@@ -203,10 +203,10 @@ class _Solver:
             # The set-up of a pass over very few points costs more than its visits. Set by hand.
             n_passes += max(visits / (sweeps * self.alpha.size), 0.01)
             # Gradients of rows that move together may all have one sign; the spread includes 0.
-            spread = np.where(solved, spread, np.maximum(high, 0.0) - np.minimum(low, 0.0))
-            within_tol = ~solved & (spread <= self.tol)
-            solved |= within_tol & all_active
-            self.aside[solved] = True
+            spread = np.where(is_solved, spread, np.maximum(high, 0.0) - np.minimum(low, 0.0))
+            within_tol = ~is_solved & (spread <= self.tol)
+            is_solved |= within_tol & all_active
+            self.aside[is_solved] = True
             self.aside[within_tol & ~all_active] = self.is_idle
             self.highest = np.where(within_tol | (high <= 0.0), np.inf, high)
             self.lowest = np.where(within_tol | (low >= 0.0), -np.inf, low)
@@ -218,7 +218,7 @@ class _Solver:
                     n_active=n_active,
                     coef=self.coef.T,
                 )
-        converged, violation = bool(solved.all()), float(spread.max())
+        converged, violation = bool(is_solved.all()), float(spread.max())
         if not converged:
             self._settle()
             violation = self.violation()
@@ -314,7 +314,7 @@ class _Solver:
                 margin = self.Y[:, points] * decision.T
                 for objectives, t in zip(value, multiples, strict=True):
                     slack = np.maximum(1.0 - t * margin, 0.0)
-                    objectives += matmul(slack**2 if self.squared else slack, self.C[points])
+                    objectives += matmul(slack**2 if self.is_squared else slack, self.C[points])
         return value
 
 
@@ -383,7 +383,7 @@ def _dot(values, indices, indptr, i, w):
 
 
 @njit(fastmath=_FASTMATH)
-def _add(values, indices, indptr, i, scale, w):
+def _add_scaled(values, indices, indptr, i, scale, w):
     if values.ndim == 2:
         x = values[i]
         for j in range(x.shape[0]):
@@ -443,5 +443,5 @@ def _descend(
                 step = gradient / max(curvature[i], 1e-12)
                 new_a = min(max(a - step, 0.0), bound[i])
                 alpha[c, i] = new_a
-                _add(values, indices, indptr, row, y * (new_a - a), w)
+                _add_scaled(values, indices, indptr, row, y * (new_a - a), w)
     return visits

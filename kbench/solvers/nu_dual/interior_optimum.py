@@ -31,7 +31,7 @@ def optimum(
     if not is_semidefinite(K):
         return None
     matrix = StoredKernel(K, centred=True)
-    options: dict[str, Any] = {"tol": tol, "stopped": lambda: bool(budget.exhausted())}
+    options: dict[str, Any] = {"tol": tol, "stopped": lambda: bool(budget.reached_limit())}
     has_fixed_norm = not ((lower < 0.0) & (upper > 0.0)).any()
     result = None
     if not has_fixed_norm:

@@ -257,7 +257,7 @@ class _Descent:
             violation = self.violation
             if violation <= tol:
                 return self._result(violation, "tol")
-            if limit := self.budget.exhausted():
+            if limit := self.budget.reached_limit():
                 return self._settled(limit)
             if violation > 0.5 * previous or violation <= self._rounding < previous < math.inf:
                 if self._kernel.dtype == np.float64:
@@ -281,7 +281,7 @@ class _Descent:
             extremes = self.extremes()
             violation = self.violation_of(extremes)
             self._report(violation)
-            if violation <= target or budget.exhausted():
+            if violation <= target or budget.reached_limit():
                 return
             lowest, n_stalled = min(lowest, violation), 0 if violation < lowest else n_stalled + 1
             if n_stalled > (self._patience if len(self._matrix) == n else PATIENCE):

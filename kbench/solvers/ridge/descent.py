@@ -58,7 +58,7 @@ class Descent(Steps):
         self._n_rows += len(block)
         while len(self._blocks) > _MIN_BLOCKS and self._n_rows - self._blocks[0][0] >= len(self.B):
             self._n_rows -= self._blocks.popleft()[0]
-        self._samples += len(block)
+        self._n_visited += len(block)
         self.n_iter += 1
         return gradient
 

@@ -78,7 +78,7 @@ class Steps(ABC):
         self._max_iter, self._trace = max_iter, trace
         self._deadline = Deadline(None, trace) if deadline is None else deadline
         self._predictor = predictor
-        self._samples = self._n_shown = 0
+        self._n_visited = self._n_shown = 0
         # The estimate at which rounding was last checked; coefficients 0 have the estimate 1.
         self._estimate_checked = 2.0
         self._result: tuple[np.ndarray, str] | None = None
@@ -113,8 +113,8 @@ class Steps(ABC):
             self.discard_estimate()
         if self.n_iter >= self._max_iter or (self.n_iter and self._deadline.passed):
             return False
-        if self._samples * _STATES_PER_PASS >= (self._n_shown + 1) * len(self.kernel):
-            self._n_shown = self._samples * _STATES_PER_PASS // len(self.kernel)
+        if self._n_visited * _STATES_PER_PASS >= (self._n_shown + 1) * len(self.kernel):
+            self._n_shown = self._n_visited * _STATES_PER_PASS // len(self.kernel)
             self._show(x, self.estimate())
         return True
 
@@ -136,6 +136,6 @@ class Steps(ABC):
         self._trace(
             residual=float(residual.max()),
             kernel_entries=self.kernel.n_entries,
-            samples=self._samples,
+            samples=self._n_visited,
             **predict,
         )

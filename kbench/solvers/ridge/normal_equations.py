@@ -104,7 +104,7 @@ class NormalEquations(Steps):
         y = self.Y[rows]
         if len(further_centres[0]):
             y = y - self.kernel.product(*further_centres, rows=rows)
-        h, old_h, rhs = self._sums(self.kernel, rows, a, y, before, new_Y)
+        h, old_h, rhs = self._gradient_sums(self.kernel, rows, a, y, before, new_Y)
         change = h - old_h
         if reduces_variance:
             h = change + (len(rows) / len(self.Y)) * self._H
@@ -115,11 +115,11 @@ class NormalEquations(Steps):
         self._visited[rows] = True
         self.rises = False
         self._rows_since_pass += len(rows)
-        self._samples += len(rows)
+        self._n_visited += len(rows)
         self.n_iter += 1
         return h
 
-    def _sums(
+    def _gradient_sums(
         self,
         kernel: KernelMatrix,
         rows: np.ndarray,
@@ -158,7 +158,7 @@ class NormalEquations(Steps):
         if self._rows_since_pass < len(self.Y):
             return None
         self._rows_since_pass, before = 0, self._estimate
-        self._estimate = self._relative(x)
+        self._estimate = self._relative_residual(x)
         if self.stagnates:
             self.rises = bool(self._estimate.max() > _RISE_RATIO * self._lowest)
             self._lowest = min(self._estimate.max(), np.inf if self.rises else self._lowest)
@@ -192,17 +192,17 @@ class NormalEquations(Steps):
             if start and self._deadline.passed:
                 return None
             rows = np.arange(start, min(start + RESIDUAL_ROWS, len(self.Y)))
-            products = self._sums(self._exact, rows, x, self.Y[rows], self.Y[rows])
+            products = self._gradient_sums(self._exact, rows, x, self.Y[rows], self.Y[rows])
             H += products[0]
             rhs += products[1]
         self._H, self._rhs = H, rhs
         self._visited[:] = True
         self._squares_of_r = np.square(self._r).sum(axis=0)
         self._squares_of_Y = np.square(self.Y).sum(axis=0)
-        self._estimate = self._relative(x)
+        self._estimate = self._relative_residual(x)
         return self._estimate
 
-    def _relative(self, x: np.ndarray) -> np.ndarray:
+    def _relative_residual(self, x: np.ndarray) -> np.ndarray:
         """||H + alpha K_ZZ x|| / ||K_Zn Y||, sums over the rows visited; (t,)."""
         residual = self._H
         if self.alpha:
@@ -226,7 +226,7 @@ class NormalEquations(Steps):
         whose error at these rows is at most that of coefficients 0.
         """
         if self._result is None:
-            residual = self._relative(a)
+            residual = self._relative_residual(a)
             rows = np.sort(
                 self.rng.choice(len(self.Y), min(len(self.Y), MEASURED_ROWS), replace=False)
             )

@@ -186,7 +186,7 @@ class DoublyStochastic:
         if self.preconditioned and not is_newton:
             change += (1.0 - decay) * before  # the direction includes the decay of this block
         if self.n_steps:
-            self._shrink(decay)
+            self._decay_scale(decay)
         after = (self.coef[block] + change / self.scale).astype(np.float32)
         if self.average_from is not None:
             self.total[block] -= self.scale_sum * (after.astype(np.float64) - self.coef[block])
@@ -233,9 +233,9 @@ class DoublyStochastic:
     def _choose_block(self) -> int:
         """Index of the block of this step; appends a new block of zeros if needed."""
         if self._revisits:
-            key = np.uint64(self.features.seed)
-            word = philox.four_words(self.n_steps, _BLOCK_STREAM, 0, key)[0]
-            return int(word) % len(self.coef)
+            seed_key = np.uint64(self.features.seed)
+            random_word = philox.four_words(self.n_steps, _BLOCK_STREAM, 0, seed_key)[0]
+            return int(random_word) % len(self.coef)
         shape = (self.features.n_features, self.n_outputs)
         self.coef.append(np.zeros(shape, np.float32))
         if self.average_from is not None:
@@ -272,7 +272,7 @@ class DoublyStochastic:
             )
         return direction.astype(np.float64)
 
-    def _shrink(self, decay: float) -> None:
+    def _decay_scale(self, decay: float) -> None:
         """Multiply the scale by `decay`, and a small scale into the coefficients and memories."""
         self.scale *= decay if abs(decay) > _MIN_DECAY else _MIN_DECAY
         if abs(self.scale) > _SMALLEST_SCALE:
