@@ -364,7 +364,7 @@ def working_set(
     e_up[kept] = e_down[kept] = -np.inf
     going_up = largest(e_up, n_new // 2)
     e_down[going_up] = -np.inf
-    # Interleaved, so that each half of the new points has as many of both.
+    # Both kinds alternate, so that each half of the new points has as many of one as of the other.
     W[new][::2], W[new][1::2] = going_up, largest(e_down, n_new - len(going_up))
     return W, new
 

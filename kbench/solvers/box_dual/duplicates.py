@@ -107,7 +107,7 @@ def _fill(amount, bound, kind, order, alpha):
     for i in order:
         k = kind[i]
         rounding = _ROUNDING * amount[k]
-        # Code tests for equality whether a point is at a bound.
+        # Solvers test by equality whether a point is at a bound, so no rounded value is near it.
         if remaining[k] <= rounding:
             alpha[i] = 0.0
         elif abs(remaining[k] - bound[i]) <= rounding or remaining[k] > bound[i]:

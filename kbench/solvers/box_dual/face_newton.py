@@ -64,7 +64,7 @@ def face_steps(
         np.divide(distance, np.abs(step), out=longest, where=step != 0.0)
         t = min(1.0, float(longest.min()))
         after = np.clip(before + t * step, low, high)
-        # The bound itself and not a rounded sum, because code tests for equality with bounds.
+        # Set the bound itself and not a rounded sum: solvers test for equality with bounds.
         at_bound = longest <= t
         after[at_bound] = np.where(step > 0.0, high, low)[at_bound]
         beta[free] = after

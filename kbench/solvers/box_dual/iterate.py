@@ -161,7 +161,7 @@ class Iterate:
             residual = np.full(len(z), np.nan) if self.beta.any() else z.copy()
         self.residual, self.residual_error = residual, residual_error
         diagonal = kernel.diagonal()
-        # Positive, because steps divide by it; a kernel's values may all be small.
+        # Steps divide by the diagonal, so it has to be positive; all kernel values may be small.
         largest = float(np.abs(diagonal).max(initial=0.0))
         self.diagonal = np.maximum(diagonal, max(_MIN_DIAGONAL * largest, _SMALLEST_DIAGONAL))
         self.scale = float(np.abs(z).mean()) or 1.0

@@ -48,6 +48,7 @@ def largest_indices(values: np.ndarray, lower: float, max_count: int) -> np.ndar
 
 def weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
     """Return U' diag(T) U : (r, r) of U : (n, r) and T : (n,) >= 0, or U'U if T is None."""
+    # Copying the rows with a weight pays if they are fewer than half. Set by hand.
     if T is not None and 2 * np.count_nonzero(T) < len(T):
         nonzero = np.flatnonzero(T)
         U, T = U[nonzero], T[nonzero]

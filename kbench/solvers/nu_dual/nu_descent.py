@@ -59,7 +59,7 @@ _SUBSET_VIOLATION = 0.01
 # the target, or after this number of steps per point; `box_dual.block_descent` explains the values.
 _INNER_RELATIVE, _INNER_TARGET = 0.03, 0.75
 _STEPS_PER_POINT = 20
-# Multiplications of the steps between two looks at the clock where the working set holds all
+# Multiplications of the steps between two checks of the time limit if the working set holds all
 # points: about 0.2 s. Set by hand.
 _WORK_OF_A_CALL = 2.0e8
 # Guard, in place of `PATIENCE`: number of calls of steps on all points, which are longer, without a

@@ -232,7 +232,7 @@ class _Pairs:
             self._solve_group(group)
 
     def _solve_group(self, classes: np.ndarray) -> None:
-        """Solve the pairs of some classes: each with all before it."""
+        """Solve the pairs of some classes, each class with all earlier ones."""
         sizes, kernel = self._sizes[classes], self._exact
         ends, squares = np.cumsum(sizes), sizes**2
         plan = np.empty((len(classes), _N_PLANNED), np.int64)
@@ -307,8 +307,8 @@ def _assemble(K_first, block, row, n_b, of_a, of_b, K):
     """Copy the kernel values of two classes to K : (n, n).
 
     K_first : (n_a, n_a). Values of the first class.
-    block : Values of the n_b points of the second one, from `row` on: with the first from column
-        `of_a` on, and with itself from `of_b` on.
+    block : Values of the n_b points of the second class, in the rows from `row` on: with the first
+        class in the columns from `of_a` on, with the second class in the columns from `of_b` on.
     """
     n_a = K_first.shape[0]
     for i in range(n_a):
@@ -326,7 +326,7 @@ def _assemble(K_first, block, row, n_b, of_a, of_b, K):
 
 @register_jitable(**_OPTIONS)
 def _set_start(bounds, total, sign, beta, lower, upper):
-    """Set the bounds of a class, and the first coefficients to them as far as the sum allows."""
+    """Set the bounds of a class; the first points start at their bounds until |beta|_1 is total."""
     so_far = 0.0
     for k in range(beta.shape[0]):
         bound = bounds[k]
@@ -349,8 +349,8 @@ def _sum_residual(K, beta, e):
 
 @register_jitable(**_OPTIONS)
 def _class_extremes(beta, e, lower, upper):
-    """Extremes of e over the points of a class that can go up, and down; the mean of the free ones,
-    or the middle of the extremes."""
+    """Return the extremes of e over the points of a class that can go up and down, the middle of
+    both, and the mean of e over free points, or the middle if no point is free."""
     high, low, total, n_free = -np.inf, np.inf, 0.0, 0
     for k in range(e.shape[0]):
         x, e_k = beta[k], e[k]
@@ -382,8 +382,8 @@ def _solve_problems(
     class_values : flat. Kernel values within classes.
     matrix, work, gain, gain_bits, slack : scratch
 
-    Returns `last`, or the class with which the problem is not solved; `matrix`, `work` and the
-    number of steps in `reports` then hold what the steps have reached.
+    Returns `last`, or the position in the plan of the class whose problem is not solved; `matrix`,
+    `work` and the number of steps in `reports` then hold what the steps have reached.
     """
     b = plan[plan.shape[0] - 1]
     n_b = b[_SIZE]

@@ -79,7 +79,7 @@ def solve_askotch(
     n, b = len(kernel), block_size
     nu = n / b if nu is None else nu
     mu = min(alpha, 1.0 / nu) if mu is None else mu
-    if mu * nu > 1.0 + 1e-12 or mu > nu:
+    if mu * nu > 1.0 + 1e-12 or mu > nu:  # guard: 1e-12 is for rounding of the product
         raise ValueError(f"mu={mu:g} is above 1 / nu or nu, nu={nu:g}; lower mu")
     descent = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     w = np.zeros(Y.shape)

@@ -29,8 +29,8 @@ from kbench.trace import Deadline, Trace
 # Rows of a block of F: products within a block have the precision of F, sums of blocks float64. As
 # in `kbench.approximation.features.factored`; set by hand.
 _BLOCK_ROWS = 4096
-# Rows of the matrix whose factorisation is timed, about 10 ms. A larger matrix takes up to half of
-# the time for each multiplication. Set by hand.
+# Rows of the matrix whose factorisation is timed, about 10 ms. A multiplication takes as little as
+# half of the time in a larger matrix, so the estimate can be twice too high. Set by hand.
 _TIMED_ROWS = 1024
 # Landmarks m if the factorisation takes too long: more landmarks save iterations, but the low-rank
 # preconditioner takes n m^2 multiplications. Set by hand.
@@ -182,6 +182,7 @@ def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
     factor, info = lapack.dpotrf(gram)
     if not info and lapack.dpocon(factor, norm)[0] >= eps:
         return lapack.dpotrs(factor, Y)[0]
+    # Workspace for blocks of 64 columns; SciPy's default, n numbers, is for one. Set by hand.
     factor, pivots, info = lapack.dsytrf(gram, lwork=64 * len(gram))
     if not info and lapack.dsycon(factor, pivots, norm)[0] >= eps:
         return lapack.dsytrs(factor, pivots, Y)[0]

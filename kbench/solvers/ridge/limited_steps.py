@@ -46,7 +46,7 @@ class DescentResult:
 
 
 class Steps(ABC):
-    """Limits, trace and end of a randomised solver of a system with x : (k, m).
+    """Limits, trace and result of a randomised solver of a system with x : (k, m).
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from kbench.solvers.ridge.eigenpro import lower_eigenvalues, random_batches
 from kbench.solvers.ridge.limited_steps import DIVERGED
 
 # Largest number of centres of a step of EigenPro 2, as in `EigenProRidge`. Set by hand.
-_BATCH = 1024
+_MAX_BATCH = 1024
 # Eigenvectors are computed from _SAMPLE centres, and from _LARGER_SAMPLE if there are more than
 # _MANY_CENTRES, as in the code of the paper on EigenPro 3.
 _MANY_CENTRES, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 10_000
@@ -50,7 +50,7 @@ class InexactProjection:
         self._kernel, self._centres, self._rng = kernel, centres, rng
         p = len(centres)
         s = _SAMPLE if p <= _MANY_CENTRES else _LARGER_SAMPLE
-        self._batch = p // -(-p // _BATCH)
+        self._batch = p // -(-p // _MAX_BATCH)
         self._n_steps = n_passes * (p // self._batch)
         self._sample = np.sort(rng.choice(p, min(s, p), replace=False))
         self._k_P = lower_eigenvalues(kernel, centres[self._sample], batch_size=self._batch)

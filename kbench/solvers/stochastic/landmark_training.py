@@ -18,7 +18,7 @@ _FLAGS = {"contract", "nsz", "nnan", "ninf"}
 # gradients of a landmark far from all rows must not be scaled up to full steps.
 _EPSILON = 1e-6
 # Rows of a step: more rows make gradients less noisy, and an epoch has fewer steps. Set by hand.
-_BATCH = 32
+_BATCH_ROWS = 32
 _LN2 = 0.6931472
 
 
@@ -68,11 +68,11 @@ def train_landmarks(
     m_landmarks, m_coef = np.zeros((f, 2, m), np.float32), np.zeros((q, 2, m), np.float32)
     m_widths, m_constant = np.zeros((2, m), np.float32), np.zeros((2, q), np.float32)
     order = np.arange(n)
-    total, step = epochs * ((n + _BATCH - 1) // _BATCH), 0
+    total, step = epochs * ((n + _BATCH_ROWS - 1) // _BATCH_ROWS), 0
     for _ in range(epochs):
         np.random.shuffle(order)  # noqa: NPY002
-        for start in range(0, n, _BATCH):
-            stop = min(n, start + _BATCH)
+        for start in range(0, n, _BATCH_ROWS):
+            stop = min(n, start + _BATCH_ROWS)
             for position in range(start, stop):
                 i = order[position]
                 for j in range(m):
