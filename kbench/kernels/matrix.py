@@ -83,12 +83,12 @@ class KernelMatrix:
         """Return the matrix in `dtype`: this one, or one prepared from the original rows."""
         if self.dtype == dtype:
             return self
-        twin = copy.copy(self)
-        twin.dtype = np.dtype(dtype)
+        converted = copy.copy(self)
+        converted.dtype = np.dtype(dtype)
         # Often few points are used in the other precision. Points are prepared when they are used,
         # until n have been prepared in this way; then all n points are prepared once.
-        twin._prepared, twin._allowance = None, len(self)
-        return twin
+        converted._prepared, converted._allowance = None, len(self)
+        return converted
 
     def take(self, indices: np.ndarray) -> "KernelMatrix":
         """Return the matrix of some of the points, prepared anew."""

@@ -129,7 +129,7 @@ class Iterate:
         passed by the caller; 0 if all residuals are from float64 values.
     rounding : float
         Estimated error of residuals from float64 kernel values that were updated step by step.
-    total : float. The sum of b at the start, which stays the same where `coupled`.
+    fixed_sum : float. The sum of b at the start, which stays the same where `coupled`.
     earlier_beta : (n,) float64 or None
         An earlier solution of the problem or of a subproblem. If a limit ends the solve, `settle`
         may return it instead of `beta`.
@@ -166,7 +166,7 @@ class Iterate:
         self.diagonal = np.maximum(diagonal, max(_MIN_DIAGONAL * largest, _SMALLEST_DIAGONAL))
         self.scale = float(np.abs(z).mean()) or 1.0
         self.rounding = 0.0
-        self.total = float(self.beta.sum())
+        self.fixed_sum = float(self.beta.sum())
         self.earlier_beta: np.ndarray | None = None
         at_start = self._objective(np.flatnonzero(self.beta))
         self.objective = 0.0 if math.isnan(at_start) else at_start
@@ -221,7 +221,7 @@ class Iterate:
 
     def restore_sum(self) -> None:
         """Correct the sum of the coefficients for the rounding errors of the steps."""
-        surplus = float(self.beta.sum()) - self.total
+        surplus = float(self.beta.sum()) - self.fixed_sum
         if self.coupled and abs(surplus) > _SUM_ERROR * float(np.abs(self.beta).sum()):
             self.lower_sum(surplus)
 

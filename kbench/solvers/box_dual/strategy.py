@@ -147,39 +147,39 @@ def _solve_coupled(
 ) -> tuple[float, str]:
     """Solve groups that share an intercept."""
     matrix = GroupedMatrix(iterate.kernel, groups)
-    whole = iterate.with_kernel(matrix)
+    grouped = iterate.with_kernel(matrix)
     if not iterate.beta.any():
-        _find_intercept(whole, groups, tol, strategy)
+        _find_intercept(grouped, groups, tol, strategy)
     else:
-        whole.earlier_beta = whole.beta.copy()
-        whole.compute_missing_residuals()
-    whole.objective = whole.true_objective()
-    descent = strategy.descent(whole, RowCache(matrix, 0.0, NEVER))
-    if whole.update_intercept() > _TARGET * tol:
-        NestedSubsets(whole, descent, strategy.rng, False).from_here(_TARGET * tol)
-    result = refine(whole, descent, tol)
-    iterate.beta, iterate.residual = whole.beta, whole.residual
-    iterate.earlier_beta = whole.earlier_beta
-    iterate.intercept, iterate.residual_error = whole.intercept, whole.residual_error
+        grouped.earlier_beta = grouped.beta.copy()
+        grouped.compute_missing_residuals()
+    grouped.objective = grouped.true_objective()
+    descent = strategy.descent(grouped, RowCache(matrix, 0.0, NEVER))
+    if grouped.update_intercept() > _TARGET * tol:
+        NestedSubsets(grouped, descent, strategy.rng, False).from_here(_TARGET * tol)
+    result = refine(grouped, descent, tol)
+    iterate.beta, iterate.residual = grouped.beta, grouped.residual
+    iterate.earlier_beta = grouped.earlier_beta
+    iterate.intercept, iterate.residual_error = grouped.intercept, grouped.residual_error
     iterate.kernel.count(matrix.n_entries)
     return result
 
 
 def _find_intercept(
-    whole: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
+    grouped: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
 ) -> None:
-    """Move `whole` from beta = 0 to near the solution with 1'beta = 0; update its residual."""
-    subproblems = [Subproblem(whole, group) for group in groups]
+    """Move `grouped` from beta = 0 to near the solution with 1'beta = 0; update its residual."""
+    subproblems = [Subproblem(grouped, group) for group in groups]
     iterates = [subproblem.iterate for subproblem in subproblems]
     n_pairs = sum(len(group) ** 2 for group in groups)
     solvers = [
         strategy.for_group(strategy.cache_mb * len(group) ** 2 / n_pairs).solver(iterate)
         for group, iterate in zip(groups, iterates, strict=True)
     ]
-    search_tol = _SEARCH_TOLERANCE * whole.scale
+    search_tol = _SEARCH_TOLERANCE * grouped.scale
 
     def solve_all(solve: Callable[[NestedSubsets], None]) -> None:
-        _for_each(groups, [functools.partial(solve, solver) for solver in solvers], whole)
+        _for_each(groups, [functools.partial(solve, solver) for solver in solvers], grouped)
 
     solve_all(lambda solver: solver.from_zero(search_tol))
 
@@ -192,10 +192,10 @@ def _find_intercept(
         solve_all(lambda solver: solver.from_here(tolerance))
         return surplus()
 
-    c, h = whole.intercept, surplus()
+    c, h = grouped.intercept, surplus()
     n_free = sum(int(np.count_nonzero(iterate.free())) for iterate in iterates)
     # If kernel values between free points were 0, beta_i would fall by 1 / K_ii as c grows by 1.
-    slope = -max(n_free, 1) / float(np.median(whole.diagonal))
+    slope = -max(n_free, 1) / float(np.median(grouped.diagonal))
     for _ in range(_SECANT_STEPS):
         step = -h / slope
         if abs(step) < _LEAST_STEP * search_tol:
@@ -207,5 +207,5 @@ def _find_intercept(
     h = solve_at(c - h / slope, _TARGET * tol)
     for subproblem in subproblems:
         subproblem.write_back()
-    whole.intercept = iterates[0].intercept
-    whole.lower_sum(h)
+    grouped.intercept = iterates[0].intercept
+    grouped.lower_sum(h)

@@ -202,8 +202,8 @@ def sums(rows: FactorRows, v: np.ndarray) -> np.ndarray:
 
     def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
         total = np.zeros(rows.shape[1])
-        for part, V in blocks:
-            total += matmul(V.T, v[part] if signs is None else v[part] * signs[part])
+        for in_block, V in blocks:
+            total += matmul(V.T, v[in_block] if signs is None else v[in_block] * signs[in_block])
         return total
 
     total: np.ndarray = _sum_of_shards(rows, sum_blocks)
@@ -215,10 +215,10 @@ def values(rows: FactorRows, w: np.ndarray) -> np.ndarray:
     out, signs = np.empty(rows.shape[0]), rows.signs
 
     def multiply_blocks(blocks: Iterable[Block]) -> None:
-        for part, V in blocks:
-            matmul(V, w, out=out[part])
+        for in_block, V in blocks:
+            matmul(V, w, out=out[in_block])
             if signs is not None:
-                out[part] *= signs[part]
+                out[in_block] *= signs[in_block]
 
     _map_shards(rows, multiply_blocks)
     return out
@@ -229,8 +229,8 @@ def gram(rows: FactorRows, T: np.ndarray | None) -> np.ndarray:
 
     def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
         total = np.zeros((rows.shape[1], rows.shape[1]))
-        for part, V in blocks:
-            total += weighted_gram(V, None if T is None else T[part])
+        for in_block, V in blocks:
+            total += weighted_gram(V, None if T is None else T[in_block])
         return total
 
     total: np.ndarray = _sum_of_shards(rows, sum_blocks)
@@ -243,8 +243,8 @@ def squares(rows: FactorRows) -> tuple[np.ndarray, np.ndarray]:
 
     def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
         column_squares = np.zeros(rows.shape[1])
-        for part, V in blocks:
-            row_squares[part] = np.einsum("ij,ij->i", V, V)
+        for in_block, V in blocks:
+            row_squares[in_block] = np.einsum("ij,ij->i", V, V)
             column_squares += np.einsum("ij,ij->j", V, V)
         return column_squares
 

@@ -104,13 +104,13 @@ def solve_askotch(
         if descent.covers_pass and estimate < lowest:
             best, lowest = z, estimate
         beta, gamma = 1.0 - np.sqrt(mu / nu), 1.0 / np.sqrt(mu * nu)
-        mix = 1.0 / (1.0 + gamma * nu)  # alpha of the paper
+        weight_of_v = 1.0 / (1.0 + gamma * nu)  # alpha of the paper
         w = z.copy()
         w[block] -= step
         v *= beta
         v += (1.0 - beta) * z
         v[block] -= gamma * step
-        z = mix * v + (1.0 - mix) * w
+        z = weight_of_v * v + (1.0 - weight_of_v) * w
     return descent.result(w, mu=mu, nu=nu)
 
 

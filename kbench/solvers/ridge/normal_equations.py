@@ -135,11 +135,11 @@ class NormalEquations(Steps):
         nonzero = [array for array in arrays if array.any()]
         sums, size = np.zeros((p, t * (1 + len(nonzero)))), max(1, _VALUES // p)
         for start in range(0, len(rows), size):
-            part = slice(start, start + size)
-            values = kernel.block(rows[part], points).astype(np.float64, copy=False)
-            g = matmul(values, a) - y[part]
-            sums += matmul(values.T, np.hstack([g, *(array[part] for array in nonzero)]))
-            self._r[rows[part]] = g
+            chunk = slice(start, start + size)
+            values = kernel.block(rows[chunk], points).astype(np.float64, copy=False)
+            g = matmul(values, a) - y[chunk]
+            sums += matmul(values.T, np.hstack([g, *(array[chunk] for array in nonzero)]))
+            self._r[rows[chunk]] = g
         products = iter(np.split(sums, 1 + len(nonzero), axis=1))
         zero = np.zeros((p, t))
         return [next(products), *(next(products) if array.any() else zero for array in arrays)]
