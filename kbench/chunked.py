@@ -196,24 +196,24 @@ class ChunkedRows:
         """
         rows = self.block_rows if rows is None else rows
         buffered: list[Block] = []
-        n = total = 0
+        n_buffered = total = 0
         for k, raw in enumerate(self._read(rows), start=1):
             block = self._checked(raw if isinstance(raw, Block) else Block(*raw), k)
             total += block.X.shape[0]
-            while block.X.shape[0] and n + block.X.shape[0] >= rows:
-                head = rows - n
+            while block.X.shape[0] and n_buffered + block.X.shape[0] >= rows:
+                head = rows - n_buffered
                 yield _joined([*buffered, _sliced(block, slice(0, head))])
-                block, buffered, n = _sliced(block, slice(head, None)), [], 0
+                block, buffered, n_buffered = _sliced(block, slice(head, None)), [], 0
             if block.X.shape[0]:
                 buffered.append(block)
-                n += block.X.shape[0]
+                n_buffered += block.X.shape[0]
         if buffered:
             yield _joined(buffered)
         self._n_rows = total
 
-    def _checked(self, block: Block, number: int) -> Block:
+    def _checked(self, block: Block, chunk_number: int) -> Block:
         X, y = block.X, block.y
-        place = block.place or f"chunk {number}"
+        place = block.place or f"chunk {chunk_number}"
         if X.shape[1] != self.n_features:
             raise DataError(f"{place}: {X.shape[1]} columns, should be {self.n_features}")
         if y is not None and len(y) != X.shape[0]:

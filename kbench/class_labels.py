@@ -28,11 +28,13 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         The labels are not discrete (floats that are not whole numbers, for example), or of several
         types, such as texts and None.
+    TypeError
+        A label is a bytes object.
     """
-    kind = y.dtype.kind if isinstance(y, np.ndarray) and y.ndim == 1 else "O"
+    dtype_kind = y.dtype.dtype_kind if isinstance(y, np.ndarray) and y.ndim == 1 else "O"
     try:
         # Other arrays are discrete, so scikit-learn's slower check is skipped.
-        if kind not in "biuU" and not (kind == "f" and np.array_equal(y, np.rint(y))):
+        if dtype_kind not in "biuU" and not (dtype_kind == "f" and np.array_equal(y, np.rint(y))):
             check_classification_targets(y)
         classes, index = np.unique(y, return_inverse=True)
     except TypeError:
@@ -87,7 +89,7 @@ def index_in_stream(estimator: Any, y: np.ndarray, classes: Any, *, first: bool)
 
 
 def require_same_classes(estimator: Any, classes: Any) -> None:
-    """Raise a ValueError if `classes` differ from the first chunk's, or are None with that one."""
+    """Raise a ValueError if `classes` differ from the first chunk's, or if that chunk has None."""
     _check_partial_fit_first_call(estimator, classes)
 
 

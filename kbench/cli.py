@@ -43,16 +43,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if argv is None:
             streams.open_standard_streams()
-            streams.require_files()
-            streams.say_few_seconds()
-            streams.say_little_memory()
-            streams.say_no_compiling()
+            streams.require_open_files()
+            streams.warn_of_cpu_limit()
+            streams.warn_of_memory_limit()
+            streams.warn_of_disabled_numba()
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError(
                 "kbench does not run on Windows itself, but in its Linux subsystem (WSL)"
             )
-        with signals.none_lost():
+        with signals.no_stop_lost():
             code = _dispatch(words)
         sys.stdout.flush()
         return code
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return signals.reader_gone()
     except OSError as error:
         streams.drop_unwritable_output()
-        print(f"kbench: {_printable(streams.described(error))}", file=sys.stderr)
+        print(f"kbench: {_printable(streams.describe(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         return signals.exit_code(stop)

@@ -3,7 +3,7 @@
 numba compiles a function at its first call and keeps the code in its cache on disk. numba announces
 a compilation, unless the cache has the code, as the event `numba:compile`.
 
-The engine logs one line as soon as a process has compiled for a second, while the compiler is still
+kbench logs one line as soon as a process has compiled for a second, while the compiler is still
 at work, and pauses Python's garbage collector meanwhile. The runner subtracts these seconds from
 the time of a fit and from limits.
 """
@@ -42,11 +42,11 @@ class CompileClock:
         self.cpu_s = 0.0
         self._report = report
         self._depth = 0
-        self._listening = False
+        self._is_listening = False
 
     def listen(self) -> None:
         """Begin to count, if numba is imported."""
-        if self._listening or "numba" not in sys.modules:
+        if self._is_listening or "numba" not in sys.modules:
             return
         from numba.core import event
 
@@ -60,7 +60,7 @@ class CompileClock:
                 clock.end()
 
         event.register("numba:compile", Listener())
-        self._listening = True
+        self._is_listening = True
 
     @contextmanager
     def ignored(self) -> Iterator[None]:
@@ -99,18 +99,18 @@ class Announcement:
         self.clock = CompileClock(self._set_timer)
         self._patience_s = patience_s
         self._timer = threading.Timer(0.0, self._log)
-        self._logged = False
+        self._is_logged = False
 
-    def _set_timer(self, compiling: bool) -> None:
+    def _set_timer(self, is_compiling: bool) -> None:
         self._timer.cancel()
-        if compiling and not self._logged:
+        if is_compiling and not self._is_logged:
             seconds_left = max(0.0, self._patience_s - self.clock.wall_s)
             self._timer = threading.Timer(seconds_left, self._log)
             self._timer.daemon = True
             self._timer.start()
 
     def _log(self) -> None:
-        self._logged = True
+        self._is_logged = True
         # The level is warning, because lower levels are not shown unless logging is configured.
         logging.getLogger("kbench").warning(MESSAGE)
 
@@ -127,9 +127,9 @@ class CollectorPause:
     def __init__(self) -> None:
         self._was_enabled = False
 
-    def set(self, compiling: bool) -> None:
+    def set(self, is_compiling: bool) -> None:
         """Stop the collector, or restore its state from before the compilation."""
-        if compiling:
+        if is_compiling:
             self._was_enabled = gc.isenabled()
             gc.disable()
         elif self._was_enabled:

@@ -70,7 +70,7 @@ def options(group: str) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def hides(group: str, name: str) -> str | None:
+def hiding_message(group: str, name: str) -> str | None:
     """A message if a file in ./configs replaces a file of kbench, otherwise None."""
     first, *others = roots()
     file = Path(group, f"{name}.yaml")
@@ -141,7 +141,7 @@ def describing(path: Path) -> Iterator[None]:
         raise ConfigError(f"{path}: a key or value has the wrong form ({reason})") from None
 
 
-def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
+def _resolve_use(path: str, default: Any = None, *, _root_: Any) -> Any:
     """Resolver `${use:svm.C,1.0}`: the data set's value for that use, or the default 1.0.
 
     With `use=none` the default is used for every data set.
@@ -160,7 +160,7 @@ def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
 
 
 # Groups whose files people exchange. A file of such a group may only set keys of its own group.
-_CONFINED = ("method", "dataset", "grid", "limits")
+_CONFINED_GROUPS = ("method", "dataset", "grid", "limits")
 
 
 @cache
@@ -171,14 +171,14 @@ def _check_confined(group: str, path: Path) -> None:
     resolver other than `use`, which could read the environment, or names a file on the user's
     machine.
     """
-    where = f"{path}: a file of {group}/"
+    subject = f"{path}: a file of {group}/"
     for line in path.read_text(encoding="utf-8").splitlines():
         if re.match(r"\s*#\s*@package", line):
-            raise ConfigError(f"{where} has the header {line.strip()!r}, should have none")
+            raise ConfigError(f"{subject} has the header {line.strip()!r}, should have none")
     content = read_yaml(path)
     for entry in content.get("defaults") or ():
         if not isinstance(entry, str) or not re.fullmatch(r"[\w-]+", entry):
-            raise ConfigError(f"{where} includes {entry!r}, should be a name of the same group")
+            raise ConfigError(f"{subject} includes {entry!r}, should be a name of the same group")
         included = path.with_name(f"{entry}.yaml")
         if entry != "_self_" and included.is_file():
             _check_confined(group, included)
@@ -189,13 +189,13 @@ def _check_confined(group: str, path: Path) -> None:
             for key in ("path", "test_path"):
                 if isinstance(mapping, Mapping) and mapping.get(key) is not None:
                     raise ConfigError(
-                        f"{where} sets {key}, which is for the command line: dataset.{key}=FILE; "
+                        f"{subject} sets {key}, which is for the command line: dataset.{key}=FILE; "
                         "use source.files here"
                     )
     for text in _strings(content):
         for match in re.finditer(r"\$\{\s*([^${}:]*)([${}:]?)", text):
             if match[2] == "$" or (match[2] == ":" and match[1].strip() != "use"):
-                raise ConfigError(f"{where} holds {text!r}; only ${{use:...}} is allowed there")
+                raise ConfigError(f"{subject} holds {text!r}; only ${{use:...}} is allowed there")
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -256,11 +256,11 @@ def hydra_value(value: Any) -> str:
         # OmegaConf replaces ${...} by the value of another key unless a backslash precedes it.
         value = re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + "\\${", value)
         # Inside quotes, Hydra reads a backslash as an escape only if a quote follows it.
-        return "'" + re.sub(r"(\\*)('|\Z)", _escaped, value) + "'"
+        return "'" + re.sub(r"(\\*)('|\Z)", _escaped_quote, value) + "'"
     return repr(value)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escaped_quote(match: re.Match[str]) -> str:
     backslashes, quote = match.groups()
     return 2 * backslashes + ("\\'" if quote else "")
 
@@ -344,7 +344,7 @@ class Composer:
             choices = dict(config.hydra.runtime.choices)
             with open_dict(config):
                 del config["hydra"]
-            for group in _CONFINED:
+            for group in _CONFINED_GROUPS:
                 if choices.get(group) in (files := options(group)):
                     _check_confined(group, files[choices[group]])
             missing = sorted(OmegaConf.missing_keys(config))
@@ -432,12 +432,12 @@ class _ParsedFiles:
         if config_path not in self._files:
             loaded = self._repository.load_config(config_path)
             if config_path == "hydra/config":
-                _shorten(loaded)
+                _keep_needed_settings(loaded)
             self._files[config_path] = loaded
         return copy.deepcopy(self._files[config_path])  # Hydra removes keys from what it gets
 
 
-def _shorten(loaded: Any) -> None:
+def _keep_needed_settings(loaded: Any) -> None:
     """Keep only Hydra's settings that a composition reads or writes.
 
     Settings of its launchers, sweepers, logs and help take half of the time of a composition.
@@ -460,15 +460,15 @@ def composer() -> Iterator[Composer]:
     from hydra.plugins.search_path_plugin import SearchPathPlugin
     from omegaconf import OmegaConf
 
-    first, *others = roots()
+    first, *other_roots = roots()
 
     class KbenchSearchPath(SearchPathPlugin):
         def manipulate_search_path(self, search_path: Any) -> None:
-            for root in others:
+            for root in other_roots:
                 search_path.append("kbench", f"file://{root}")
 
     if not OmegaConf.has_resolver("use"):
-        OmegaConf.register_new_resolver("use", _use)
+        OmegaConf.register_new_resolver("use", _resolve_use)
     logging.getLogger("hydra").setLevel(logging.ERROR)
     Plugins.instance().register(KbenchSearchPath)
     try:

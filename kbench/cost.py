@@ -22,13 +22,14 @@ UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
 # Minimum number of timed calls, whose median counts, and wall seconds for which shorter calls are
 # repeated, because single calls vary. Set by hand.
-REPEATS = 3
-_REPEATED_S = 0.002
+MIN_CALLS = 3
+_MIN_TIMED_S = 0.002
 # Largest fraction of a timed call that its fixed cost, the time to predict one row, may take; and
-# seconds that suffice for any call. The fixed cost is 0.1 ms for most methods, and 6 ms for a
-# random forest, whose call would take 0.3 s without the second limit. Set by hand.
-_MAX_FIXED = 0.02
-_LONGEST_S = 0.05
+# seconds of a call that suffice whatever the fixed cost is. The fixed cost is 0.1 ms for most
+# methods, and 6 ms for a random forest, whose call would take 0.3 s without the second limit. Set
+# by hand.
+_MAX_FIXED_FRACTION = 0.02
+_SUFFICIENT_S = 0.05
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
 COUNTS_CPU = time.get_clock_info("process_time").resolution <= 1e-6
 _clock = time.process_time if COUNTS_CPU else time.perf_counter
@@ -55,14 +56,14 @@ def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float
     seconds : Measured time of one call predict(X)
     """
     n = X.shape[0]
-    if seconds >= _LONGEST_S:
+    if seconds >= _SUFFICIENT_S:
         return seconds / n
-    long_enough_s = min(_LONGEST_S, fixed_s(predict, X) / _MAX_FIXED)
-    size = min(_max_rows(X), int(n * long_enough_s / max(seconds, 1e-9)))
-    if size <= n:
+    long_enough_s = min(_SUFFICIENT_S, fixed_s(predict, X) / _MAX_FIXED_FRACTION)
+    n_rows = min(_max_rows(X), int(n * long_enough_s / max(seconds, 1e-9)))  # guard
+    if n_rows <= n:
         return seconds / n
-    rows = X[np.arange(size) % n]
-    return median_s(lambda: predict(rows)) / size
+    rows = X[np.arange(n_rows) % n]
+    return median_s(lambda: predict(rows)) / n_rows
 
 
 def fixed_s(predict: Callable[[Any], Any], X: Any) -> float:
@@ -72,11 +73,11 @@ def fixed_s(predict: Callable[[Any], Any], X: Any) -> float:
 
 
 def median_s(function: Callable[[], Any]) -> float:
-    """Return the median seconds of `REPEATS` calls, or of more if they take less than 2 ms."""
+    """Return the median seconds of `MIN_CALLS` calls, or of more if they take less than 2 ms."""
     function()
     seconds: list[float] = []
     begin = time.perf_counter()
-    while len(seconds) < REPEATS or time.perf_counter() - begin < _REPEATED_S:
+    while len(seconds) < MIN_CALLS or time.perf_counter() - begin < _MIN_TIMED_S:
         start = _clock()
         function()
         seconds.append(_clock() - start)

@@ -52,12 +52,12 @@ def first_line(error: BaseException) -> str:
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line that called `fit`, unless that line is inside `without_warnings`."""
-    if not issubclass(category, _withheld.get()):
+    if not issubclass(category, _suppressed.get()):
         warnings.warn(message, category, stacklevel=_level_of_caller())
 
 
 # Categories of warnings that are suppressed in this thread.
-_withheld: ContextVar[tuple[type[Warning], ...]] = ContextVar("_withheld", default=())
+_suppressed: ContextVar[tuple[type[Warning], ...]] = ContextVar("_suppressed", default=())
 
 
 @contextmanager
@@ -67,11 +67,11 @@ def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
     `warnings.catch_warnings` would change the filters of the whole process: if fits in two threads
     leave it in the order in which they entered it, the process never shows a warning again.
     """
-    token = _withheld.set((*_withheld.get(), category))
+    token = _suppressed.set((*_suppressed.get(), category))
     try:
         yield
     finally:
-        _withheld.reset(token)
+        _suppressed.reset(token)
 
 
 def _level_of_caller() -> int:
@@ -116,7 +116,8 @@ class UnavailableError(KbenchError):
 def required(module: str, needs: str, extra: str) -> Any:
     """Import a module of an optional package.
 
-    Raises UnavailableError: `needs`, a sentence on what needs it, and how to install the extra.
+    Raises UnavailableError: `needs`, a sentence that says what needs the module, and how to install
+    the extra.
     """
     try:
         return importlib.import_module(module)

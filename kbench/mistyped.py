@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kbench.errors import ConfigError, one_line
 from kbench.settings import Settings
-from kbench.synonyms import NAMES, synonym
+from kbench.synonyms import METHOD_SYNONYMS, synonym
 
 # Folders of configs/ from which a command selects files, and the keys of a command and its configs.
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
@@ -60,7 +60,9 @@ def hint_for_unknown(group: str, name: str, known: Iterable[str]) -> str:
     hint = nearest(name, known) or names
     if name == "null":
         hint = f": write {group}=NAME{names}"
-    elif alternatives := [other for other in NAMES.get(name.casefold(), ()) if other in known]:
+    elif alternatives := [
+        other for other in METHOD_SYNONYMS.get(name.casefold(), ()) if other in known
+    ]:
         hint = f" (nearest: {', '.join(alternatives)})"
     elif name.startswith("[") or name in ("all", "*"):
         values = name.strip("[]") if name.startswith("[") else "glob(*)"
@@ -111,8 +113,8 @@ def check_word(text: str, before: str, after: str) -> None:
     key, equals, value = text.partition("=")
     name = key.lstrip("+~")
     if not equals and not text.startswith("~"):
-        if (continues := before.endswith((",", "="))) or after.startswith("="):
-            first, second = (before, text) if continues else (text, after)
+        if (continues_previous := before.endswith((",", "="))) or after.startswith("="):
+            first, second = (before, text) if continues_previous else (text, after)
             raise ConfigError(f"{first} {second}: write it without spaces, as in {first}{second}")
         hint = "; `kbench help` shows both"
         if hyphens := with_hyphens(text):

@@ -46,9 +46,9 @@ MEKA: Table = {
 BRANCHING = 4
 
 # DC-SVM of local models. None has our settings: the number of clusters follows from the number of
-# rows (`kbench.methods.base.sizes`), and the tolerance is looser than the paper's, which takes up
-# to 7 times as long. "paper" is Hsieh, Si and Dhillon (ICML 2014), section 4: two levels of 256 and
-# 64 clusters. "released" is the authors' program, whose early mode uses k-means.
+# rows (`kbench.methods.base.sizes`), and the tolerance, set by hand, is looser than the paper's,
+# which takes up to 7 times as long. "paper" is Hsieh, Si and Dhillon (ICML 2014), section 4: two
+# levels of 256 and 64 clusters. "released" is the authors' program, whose early mode uses k-means.
 _DCSVM_LOCAL_SHARED = {
     "n_clusters": 64,
     "n_levels": 2,
@@ -64,8 +64,9 @@ DCSVM_LOCAL: Table = {
 }
 
 # DC-SVM to the exact model. "paper" is Algorithm 1 with k = 4, l_max = 4, m = 1000. None has our
-# loose tolerance of the levels, which only provide a starting point. "released" has the settings of
-# the authors' program, which trains 256, 64 and 16 clusters on one sample.
+# loose tolerance of the levels, set by hand, because levels only provide a starting point.
+# "released" has the settings of the authors' program, which trains 256, 64 and 16 clusters on one
+# sample.
 _DCSVM_PAPER = {
     "n_clusters": 4,
     "n_levels": 4,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 # Number of entries whose keys are computed at a time; as float64 they take 2 MiB. Set by hand.
-_BATCH = 2**18
+_BLOCK_ENTRIES = 2**18
 
 
 def row_keys(X: Any, exponent: int = 0) -> np.ndarray:
@@ -29,7 +29,7 @@ def row_keys(X: Any, exponent: int = 0) -> np.ndarray:
         sums = np.zeros(len(X.data) + 1, np.uint64)
         np.cumsum(hashed(X.data, factors[X.indices]), out=sums[1:])
         return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
-    rows = max(1, _BATCH // max(d, 1))
+    rows = max(1, _BLOCK_ENTRIES // max(d, 1))
     keys = np.empty(n, np.uint64)
     for start in range(0, n, rows):
         block = slice(start, start + rows)

@@ -14,7 +14,7 @@ RERUN = ("none", "failed", "changed", "all")
 ON_ERROR = ("continue", "stop")
 
 # Largest number of characters of a tag, which reports show. Set by hand.
-_MAX_TAG = 100
+_MAX_TAG_CHARS = 100
 
 # Names of added scores (`kbench.run.results.added_scores`), which reports read, too.
 SCORE = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
@@ -24,15 +24,15 @@ _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 
 # Number of runs that wait for jobs of SLURM at a time. Each run costs a file and a reservation, and
 # a job that finds no waiting run ends. Set by hand.
-_HANDED_TO_SLURM = 1000
+_MAX_WAITING_RUNS = 1000
 # With `parallel.runs_per_job=auto` a job of SLURM begins runs for `BEGIN_S` seconds, because the
-# start of a job costs seconds. Set by hand. SLURM warns a job of submitit `_WARNED_S` seconds
+# start of a job costs seconds. Set by hand. SLURM warns a job of submitit `_WARNING_LEAD_S` seconds
 # before its time limit (submitit's default).
-BEGIN_S, _WARNED_S = 300, 90
+BEGIN_S, _WARNING_LEAD_S = 300, 90
 # Seconds and GB of a job of SLURM whose runs have no limits. Set by hand.
-_UNLIMITED_S, _UNLIMITED_GB = 7200.0, 8
+_DEFAULT_JOB_S, _DEFAULT_JOB_GB = 7200.0, 8
 # Seconds between two messages of a command that waits. Set by hand.
-SAY_S = 30.0
+MESSAGE_INTERVAL_S = 30.0
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Parallel:
     @property
     def in_flight(self) -> int:
         """Number of runs that the runner hands over at a time; jobs of SLURM take several."""
-        return max(self.jobs, _HANDED_TO_SLURM) if self.backend == "slurm" else self.at_once
+        return max(self.jobs, _MAX_WAITING_RUNS) if self.backend == "slurm" else self.at_once
 
     def slurm_options(self, limits: Limits) -> dict[str, Any]:
         """Parameters of a job for submitit: the user's `options`, and defaults from `limits`.
@@ -95,9 +95,9 @@ class Parallel:
         A job begins runs for `BEGIN_S` seconds, and the last of these runs may take all of its
         limits. kbench itself takes about 0.5 GB, so a job gets 1 GB more than a run.
         """
-        needed_s, memory_gb = _UNLIMITED_S, _UNLIMITED_GB
+        needed_s, memory_gb = _DEFAULT_JOB_S, _DEFAULT_JOB_GB
         if limits.wall_s is not None:
-            needed_s = BEGIN_S + _WARNED_S + limits.wall_s + limits.setup_s
+            needed_s = BEGIN_S + _WARNING_LEAD_S + limits.wall_s + limits.setup_s
         if limits.memory_mb is not None:
             memory_gb = math.ceil(limits.memory_mb / 1024 + 1)
         return {
@@ -144,8 +144,8 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
         key = str(getattr(error, "full_key", None) or getattr(error, "key", "?"))
         match = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", str(error))
         if match and match[2] in ("Float", "Integer"):
-            number = "a number" if match[2] == "Float" else "a whole number"
-            unit = next((u for end, u in _UNITS.items() if key.endswith(end)), number)
+            expected = "a number" if match[2] == "Float" else "a whole number"
+            unit = next((u for end, u in _UNITS.items() if key.endswith(end)), expected)
             raise ConfigError(f"{key} is {match[1]!r}, should be {unit}") from None
         if unknown := re.match(r"Key '(\w+)' not in '(Limits|Parallel)'", str(error)):
             type_ = Limits if unknown[2] == "Limits" else Parallel
@@ -214,8 +214,8 @@ def _check_tag(tag: str | None) -> None:
         raise ConfigError(
             f"tag is {tag!r}, should be one label without commas, as in tag=first-try"
         )
-    if len(tag) > _MAX_TAG:
-        raise ConfigError(f"tag has {len(tag)} characters, should have {_MAX_TAG} at most")
+    if len(tag) > _MAX_TAG_CHARS:
+        raise ConfigError(f"tag has {len(tag)} characters, should have {_MAX_TAG_CHARS} at most")
 
 
 def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
@@ -232,15 +232,15 @@ def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
     for name in ("timeout_min", "mem_gb", "cpus_per_task"):
         if not (isinstance(options[name], (int, float)) and options[name] > 0):
             raise ConfigError(f"parallel.options.{name} is {options[name]!r}, should be above 0")
-    left_s = 60 * options["timeout_min"] - _WARNED_S
-    # A job may be shorter than the default of `wall_s`: it then ends the run, as the row says.
+    left_s = 60 * options["timeout_min"] - _WARNING_LEAD_S
+    # A job may be shorter than the default of `wall_s`: the job then ends the run, as the row says.
     is_named = any(word.lstrip("+").startswith("limits.wall_s=") for word in overrides)
     is_named |= limits.wall_s != Limits.wall_s
     if is_named and limits.wall_s is not None and limits.wall_s > left_s:
         raise ConfigError(
             f"limits.wall_s={limits.wall_s:g} is above the {left_s:g} s that "
             f"parallel.options.timeout_min={options['timeout_min']:g} leaves after submitit's "
-            f"{_WARNED_S} s"
+            f"{_WARNING_LEAD_S} s"
         )
     if limits.memory_mb is not None and limits.memory_mb > 1024 * options["mem_gb"]:
         raise ConfigError(

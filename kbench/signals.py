@@ -9,7 +9,7 @@ No signal is lost. A signal that arrives while a process is being started is han
 (`deferred`). `Stopped` may be raised at any line of any library. If Python drops the exception,
 because a destructor or a callback of a weak reference cannot raise, the signal is sent again at
 once. If a `finally` replaces the exception by another error, `Stopped` is raised again where a
-command or a sweep begins or ends (`raise_again`, `none_lost`).
+command or a sweep begins or ends (`raise_again`, `no_stop_lost`).
 """
 
 import contextlib
@@ -26,10 +26,10 @@ from kbench.streams import drop_output
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Seconds after the first signal in which further signals are ignored; removing files takes less.
 # Set by hand.
-_PATIENCE_S = 2.0
+_IGNORED_S = 2.0
 # Seconds until a signal whose exception was dropped is sent again. By then the interrupted
 # destructor or callback, and Python's hook, have returned even on a busy machine. Set by hand.
-_AGAIN_S = 0.05
+_RESEND_S = 0.05
 
 
 class Stopped(KeyboardInterrupt):
@@ -40,7 +40,7 @@ class Stopped(KeyboardInterrupt):
         self.signum = signum
 
 
-class _Stop:
+class _StopHandler:
     """The handler of the signals that end a command."""
 
     def __init__(self) -> None:
@@ -52,21 +52,21 @@ class _Stop:
         if self.signum is None:
             self.signum, self._first_s = signum, now
             raise Stopped(signum)
-        if now > self._first_s + _PATIENCE_S:
+        if now > self._first_s + _IGNORED_S:
             os._exit(128 + signum)
 
     def send_again(self, signum: int, ready: threading.Event) -> None:
-        """Send the first signal again after `_AGAIN_S`, because its exception was dropped.
+        """Send the first signal again after `_RESEND_S`, because its exception was dropped.
 
         ready : set when Python's hook is about to return; an exception in it would be dropped, too
         """
-        ready.wait()
-        time.sleep(_AGAIN_S)
+        ready.postpone()
+        time.sleep(_RESEND_S)
         self.signum = None
         signal.pthread_kill(threading.main_thread().ident or 0, signum)
 
 
-def handled() -> list[signal.Signals]:
+def handled_signals() -> list[signal.Signals]:
     """The signals to handle: all, without SIGHUP under nohup."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signum for signum in SIGNALS if not (ignored and signum == signal.SIGHUP)]
@@ -74,8 +74,8 @@ def handled() -> list[signal.Signals]:
 
 def stop_on_signals() -> None:
     """Install the handler for the rest of the command's process."""
-    handler = _Stop()
-    for signum in handled():
+    handler = _StopHandler()
+    for signum in handled_signals():
         signal.signal(signum, handler)
     default = sys.unraisablehook
 
@@ -94,12 +94,12 @@ def stop_on_signals() -> None:
 def raise_again() -> None:
     """Raise `Stopped` if it was raised before, even if it was caught or replaced."""
     handler = signal.getsignal(signal.SIGINT)
-    if isinstance(handler, _Stop) and handler.signum is not None:
+    if isinstance(handler, _StopHandler) and handler.signum is not None:
         raise Stopped(handler.signum)
 
 
 @contextlib.contextmanager
-def none_lost() -> Iterator[None]:
+def no_stop_lost() -> Iterator[None]:
     """Run a command's work: after a signal the block ends with `Stopped`, not with other errors."""
     try:
         yield
@@ -123,17 +123,17 @@ def deferred() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {signum: signal.getsignal(signum) for signum in handled()}
+    handlers = {signum: signal.getsignal(signum) for signum in handled_signals()}
     waiting: list[int] = []
 
-    def wait(signum: int, frame: FrameType | None) -> None:
+    def postpone(signum: int, frame: FrameType | None) -> None:
         handler = handlers[signal.Signals(signum)]
         if waiting and callable(handler):
             handler(signum, frame)
         waiting.append(signum)
 
     for signum in handlers:
-        signal.signal(signum, wait)
+        signal.signal(signum, postpone)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield

@@ -32,9 +32,9 @@ def check_arrays(owner: Any, *, in_c_order: bool = False, **expected: str) -> di
         names stand for equal lengths. "f4|f8" allows both types; a leading "?" allows None.
     """
     lengths: dict[str, int] = {}
-    for name, form in expected.items():
-        array, (kinds, *dimensions) = getattr(owner, name), form.lstrip("?").split()
-        if array is None and form.startswith("?"):
+    for name, spec in expected.items():
+        array, (kinds, *dimensions) = getattr(owner, name), spec.lstrip("?").split()
+        if array is None and spec.startswith("?"):
             continue
         allowed = [np.dtype(_DTYPES[kind]) for kind in kinds.split("|")]
         is_valid = isinstance(array, np.ndarray) and array.dtype in allowed
@@ -46,7 +46,7 @@ def check_arrays(owner: Any, *, in_c_order: bool = False, **expected: str) -> di
                 is_valid = is_valid and length == (
                     size if isinstance(size, int) else lengths.setdefault(size, length)
                 )
-        require(is_valid, f"{name} should be an array of {form}, with {lengths}")
+        require(is_valid, f"{name} should be an array of {spec}, with {lengths}")
     return lengths
 
 

@@ -15,16 +15,19 @@ from kbench.errors import ConfigError
 
 # Minimum number of open files: a command, its fork server and a worker open 20 at a time, and a
 # method may open as many again. Set by hand.
-_MIN_FILES = 40
-_FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take; set by hand
+_MIN_OPEN_FILES = 40
+# CPU seconds that importing packages and compiling may take: with less a command may be killed
+# before it does anything. Set by hand.
+_MIN_CPU_SECONDS = 10
 # MiB of addresses below which packages may fail to load: libraries of linear algebra and Arrow take
 # 700 MiB with two processors, and more with each further processor. Set by hand.
-_LITTLE_MEMORY_MIB = 1024
-# Minimum characters of a line; in narrower lines some columns would have no width. Set by hand.
-_MIN_COLUMNS = 40
+_MIN_MEMORY_MIB = 1024
+# Minimum number of characters of a line; in shorter lines some columns would have no width. Set by
+# hand.
+_MIN_LINE_CHARS = 40
 
 
-class _Tolerant(io.FileIO):
+class _LossyFile(io.FileIO):
     """A file that drops what cannot be written, so that no write fails."""
 
     def write(self, data: Any) -> int:
@@ -39,7 +42,7 @@ def standard_error() -> TextIO:
 
     The stream has the encoding that Python chose for `sys.stderr` (PYTHONIOENCODING).
     """
-    buffer = io.BufferedWriter(_Tolerant(2, "w", closefd=False))
+    buffer = io.BufferedWriter(_LossyFile(2, "w", closefd=False))
     encoding = getattr(sys.stderr, "encoding", None)
     return io.TextIOWrapper(buffer, encoding, errors="backslashreplace", line_buffering=True)
 
@@ -68,25 +71,25 @@ def open_standard_streams() -> None:
 
 
 def terminal_width(default: int) -> int:
-    """Columns of the terminal, or `default` if they are unknown; at least `_MIN_COLUMNS`."""
-    return max(_MIN_COLUMNS, shutil.get_terminal_size((default, 24)).columns)
+    """Columns of the terminal, or `default` if they are unknown; at least `_MIN_LINE_CHARS`."""
+    return max(_MIN_LINE_CHARS, shutil.get_terminal_size((default, 24)).columns)  # 24 lines: unused
 
 
-def require_files() -> None:
+def require_open_files() -> None:
     """Raise a ConfigError if the shell allows fewer open files than a command needs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY not in (soft, hard) and soft < _MIN_FILES <= hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_MIN_FILES, hard))
-    elif soft != resource.RLIM_INFINITY and soft < _MIN_FILES:
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < _MIN_OPEN_FILES <= hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_MIN_OPEN_FILES, hard))
+    elif soft != resource.RLIM_INFINITY and soft < _MIN_OPEN_FILES:
         raise ConfigError(
-            f"this shell allows {soft} open files, kbench needs {_MIN_FILES}: `ulimit -n 256`"
+            f"this shell allows {soft} open files, kbench needs {_MIN_OPEN_FILES}: `ulimit -n 256`"
         )
 
 
-def say_few_seconds() -> None:
+def warn_of_cpu_limit() -> None:
     """Warn that the kernel will kill the command soon, without a message of its own."""
     soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
-    if soft != resource.RLIM_INFINITY and soft < _FEW_SECONDS:
+    if soft != resource.RLIM_INFINITY and soft < _MIN_CPU_SECONDS:
         print(
             f"kbench: this shell allows {soft} CPU seconds, after which a command is killed: "
             "`ulimit -t unlimited` in a new shell",
@@ -94,7 +97,7 @@ def say_few_seconds() -> None:
         )
 
 
-def say_no_compiling() -> None:
+def warn_of_disabled_numba() -> None:
     """Warn that methods of kbench will fail, if the shell forbids numba to compile."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         print(
@@ -104,11 +107,11 @@ def say_no_compiling() -> None:
         )
 
 
-def little_memory() -> str | None:
+def memory_limit_remedy() -> str | None:
     """A remedy if the shell allows less memory than loading packages takes, otherwise None."""
     for kind, flag in ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d")):
         soft, _ = resource.getrlimit(kind)
-        if soft != resource.RLIM_INFINITY and soft < _LITTLE_MEMORY_MIB << 20:
+        if soft != resource.RLIM_INFINITY and soft < _MIN_MEMORY_MIB << 20:
             return (
                 f"this shell allows {soft >> 20} MiB of memory, in which packages may not load: "
                 f"`ulimit {flag} unlimited` in a new shell; limits.memory_mb=... limits a run"
@@ -118,12 +121,12 @@ def little_memory() -> str | None:
 
 def may_lack_memory(error: Exception) -> bool:
     """Whether a lack of memory may cause the error, as the shell's limits or a library say."""
-    return little_memory() is not None or "failed to map segment" in str(error)
+    return memory_limit_remedy() is not None or "failed to map segment" in str(error)
 
 
-def say_little_memory() -> None:
+def warn_of_memory_limit() -> None:
     """Warn that any step may fail or hang because the shell allows little memory."""
-    if (line := little_memory()) is not None:
+    if (line := memory_limit_remedy()) is not None:
         print(f"kbench: {line}", file=sys.stderr)
 
 
@@ -145,7 +148,7 @@ def drop_unwritable_output() -> None:
         drop_output()
 
 
-def described(error: OSError) -> str:
+def describe(error: OSError) -> str:
     """One line on an error of the operating system that no part of a command has handled."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "too many open files: allow the shell more, as by `ulimit -n 256`"

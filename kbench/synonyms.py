@@ -30,7 +30,7 @@ _SYNONYMS = {
 }
 
 # Word that is no name of kbench -> names of methods that users mean by the word.
-NAMES = {
+METHOD_SYNONYMS = {
     **dict.fromkeys(("svm", "libsvm", "rbf_svm", "kernel_svm"), ("svc", "kernel_svc")),
     **dict.fromkeys(("logistic", "logreg", "logistic_regression", "linear_svm"), ("linear_svc",)),
     **dict.fromkeys(("rf", "forest", "randomforest"), ("random_forest",)),
@@ -41,7 +41,7 @@ NAMES = {
 }
 
 # Keys of reports that runs do not have.
-OF_REPORTS = ("metric", "columns", "format", "out", "settings", "trials", "reference", "table")
+REPORT_KEYS = ("metric", "columns", "format", "out", "settings", "trials", "reference", "table")
 
 
 def synonym(key: str, known: Collection[str] | None = None) -> str:
@@ -50,7 +50,7 @@ def synonym(key: str, known: Collection[str] | None = None) -> str:
     known : the keys of a command other than a run or a plan; by default the keys of a run
     """
     nearest_key = _SYNONYMS.get(key, key)
-    if known is None and nearest_key in OF_REPORTS:
+    if known is None and nearest_key in REPORT_KEYS:
         remark = "; metrics=[NAME] adds a score to a run" if nearest_key == "metric" else ""
         hint = "" if nearest_key == key else f" (nearest: {nearest_key})"
         return f"{hint}, which is a key of `kbench report`{remark}"

@@ -39,10 +39,10 @@ from kbench.chunked import FLOATS, ChunkedRows, is_dask
 SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
 # Guard: range of the largest absolute entry of rows. Its square does not underflow, and a sum of
 # 1e8 such squares, as in a distance, does not overflow.
-_RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e150)}
+_ENTRY_RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e150)}
 # Attributes that hold indices of training rows, in an array or a list of arrays. If `fit` saw only
 # rows of positive weight, `fit_context` makes them indices among all rows.
-_ROW_NUMBERS = {"support_", "representatives_", "samples_", "centres_"}
+_ROW_INDEX_ATTRIBUTES = {"support_", "representatives_", "samples_", "centres_"}
 
 # Constraints of real parameters, for `_parameter_constraints`.
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -65,7 +65,7 @@ def choice(*names: str) -> StrOptions:
 
 
 # Constraints of parameters that many estimators share.
-_USUAL: dict[str, list[Any]] = {
+_SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "cache_mb": [NOT_NEGATIVE],
     "class_weight": [choice("balanced"), dict, None],
     "dtype": [choice("float32", "float64")],
@@ -90,7 +90,7 @@ _USUAL: dict[str, list[Any]] = {
 
 def usual(*names: str) -> dict[str, list[Any]]:
     """Constraints of parameters for `_parameter_constraints`, by their names."""
-    return {name: _USUAL[name] for name in names}
+    return {name: _SHARED_CONSTRAINTS[name] for name in names}
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
@@ -116,20 +116,20 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
             before = attributes.copy()
             # Sigmoids of the former model would give wrong probabilities.
             attributes.pop("_sigmoids", None)
-            weighted = None
+            weighted_rows = None
             if method.__name__ == "fit" and not getattr(estimator, "sees_unweighted_rows", False):
-                arguments, options, weighted = _weighted_rows(estimator, arguments, options)
+                arguments, options, weighted_rows = _weighted_rows(estimator, arguments, options)
             try:
                 fitted = fit(estimator, *arguments, **options)
             except BaseException:
                 attributes.clear()
                 attributes.update(before)
                 raise
-            if weighted is not None:
-                for name in _ROW_NUMBERS & attributes.keys():
-                    is_list = isinstance(numbers := attributes[name], list)
+            if weighted_rows is not None:
+                for name in _ROW_INDEX_ATTRIBUTES & attributes.keys():
+                    is_list = isinstance(indices := attributes[name], list)
                     attributes[name] = (
-                        [weighted[n] for n in numbers] if is_list else weighted[numbers]
+                        [weighted_rows[n] for n in indices] if is_list else weighted_rows[indices]
                     )
             return fitted
 
@@ -240,7 +240,7 @@ def _within_range(X: Any) -> Any:
     if getattr(values, "dtype", None) not in FLOATS or not values.size:
         return X
     largest = float(max(values.max(), -values.min()))
-    smallest_entry, largest_entry = _RANGE[values.dtype]
+    smallest_entry, largest_entry = _ENTRY_RANGE[values.dtype]
     if largest == 0.0 or smallest_entry <= largest <= largest_entry:
         return X
     if values.dtype == np.float32:

@@ -269,7 +269,7 @@ def lines(spec: str, options: argparse.Namespace) -> None:
     elif options.held_out:
         if options.last:
             classes, index = np.unique(y, return_inverse=True)
-            test = Classification(index, len(classes), balanced=False).last(0.2)
+            test = Classification(index, len(classes), balanced=False).last_rows(0.2)
             training = np.delete(np.arange(len(y)), test)
         else:
             order = np.random.default_rng(1).permutation(len(y))

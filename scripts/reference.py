@@ -51,7 +51,7 @@ import yaml
 
 from kbench.config import composer, shipped_root
 from kbench.files import atomic_file
-from kbench.papers.cells.runs import asking, fills_cells
+from kbench.papers.cells.runs import asking_experiments, fills_cells
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.report import make_papers
@@ -247,7 +247,7 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
             for new in again[run_of(row)]
             if not lasting or new["environment"] == row["environment"]
             if not (others or new["commit"] == row["commit"])
-            or set(asking(row)) <= set(asking(new))
+            or set(asking_experiments(row)) <= set(asking_experiments(new))
         )
 
     return olds.filter(pa.array([stays(row) for row in rows], pa.bool_()))
@@ -297,7 +297,7 @@ def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
     """Rows that name all experiments which ask for their run: key -> names, `asked_for`."""
     experiments = []
     for row in rows.select(["key", "experiment"]).to_pylist():
-        names = [*asking(row), *filter(None, asked.get(row["key"], "").split(","))]
+        names = [*asking_experiments(row), *filter(None, asked.get(row["key"], "").split(","))]
         experiments.append(",".join(dict.fromkeys(names)) or None)
     place = rows.schema.get_field_index("experiment")
     field = rows.schema.field("experiment")

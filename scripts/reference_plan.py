@@ -165,7 +165,7 @@ def open_places(runs: Sequence[Run]) -> list[str]:
                     found += [
                         " | ".join(filter(None, (table.id, row, column, cell.label)))
                         for cell in cells
-                        if cell.measure.reads
+                        if cell.measure.is_readable
                         and cell.printed
                         and n < (MIN_SIZES if cell.measure.over else 1)
                     ]

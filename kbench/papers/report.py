@@ -23,7 +23,7 @@ from kbench.papers.studies import budget_sheet, budgets, system_sheet, systems
 from kbench.report.charts.svg import document
 from kbench.report.comparisons.reading import (
     Content,
-    delivered,
+    deliver,
     read_content,
     require_count,
     require_names,
@@ -83,7 +83,7 @@ def make_papers(
     report = read_report(read_content(folder, reference=reference), tables)
     paint = terminal.coloured if colour else terminal.plain
     text = report.text(format, width or terminal_width(terminal.WIDTH), paint)
-    return delivered(text, out, report.skipped if format != "html" else ())
+    return deliver(text, out, report.skipped if format != "html" else ())
 
 
 def read_report(content: Content, tables: Sequence[str] | None = None) -> "PapersReport":
@@ -224,13 +224,13 @@ class PapersReport:
             }
         )
 
-    def write(self, where: Path) -> list[Path]:
-        """Write Markdown, LaTeX, CSV, and an SVG file for each figure with charts, to `where`."""
+    def write(self, folder: Path) -> list[Path]:
+        """Write Markdown, LaTeX, CSV, and an SVG file for each figure with charts, to `folder`."""
         names = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
-        texts = {where / name: self.text(format) for format, name in names.items()}
-        texts[where / "claims.csv"] = _csv(verdict_records(self.verdicts))
+        texts = {folder / name: self.text(format) for format, name in names.items()}
+        texts[folder / "claims.csv"] = _csv(verdict_records(self.verdicts))
         for drawing in self.drawings:
-            file = where / "figures" / f"{drawing.figure.name}.svg"
+            file = folder / "figures" / f"{drawing.figure.name}.svg"
             if drawing.charts:
                 texts[file] = document(drawing.charts, drawing.legend, drawing.remarks)
             else:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from kbench.papers.cells.cell_notes import clocks, ended_as, is_timed, limits
+from kbench.papers.cells.cell_notes import failure_notes, is_timed, status_text, timing_notes
 from kbench.papers.cells.readings import mean_of, phases_of
 from kbench.papers.cells.runs import Runs, made_by, preference, preferred_lines, preferred_rows
 from kbench.papers.printed.causes import MAX_RELATIVE
@@ -142,23 +142,23 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
     header += [f"× {part}" for part in system.parts] if compared else []
     parts = system.parts.values()
     rows: list[MachineRow] = []
-    for comparison, ((words, steps), *others) in compared:
+    for comparison, ((setting, steps), *others) in compared:
         costs_and_scores: list[str] = []
         for line in map(steps.get, shown):
             cost = None if line is None else system.cost_of(line)
-            shown_cost = _text(line, system.cost) if cost is None else system.cost.text(cost)
-            costs_and_scores += [shown_cost, _text(line, system.score)]
-        ratios = [_marked(steps, part, system) for part in parts]
+            shown_cost = _mean_text(line, system.cost) if cost is None else system.cost.text(cost)
+            costs_and_scores += [shown_cost, _mean_text(line, system.score)]
+        ratios = [_starred_ratio(steps, part, system) for part in parts]
         data = title(comparison.problem)
-        rows.append((comparison.machine, [data, words, *costs_and_scores, *ratios]))
+        rows.append((comparison.machine, [data, setting, *costs_and_scores, *ratios]))
         gains = [[_gain(steps, part, system) for _, steps in others] for part in parts]
-        medians = [_median([q for q in part if q is not None], len(others)) for part in gains]
+        medians = [_median_text([q for q in part if q is not None], len(others)) for part in gains]
         if any(medians):
             blank = [""] * len(costs_and_scores)
             rows.append((None, [f"… median of {len(others)} others", "", *blank, *medians]))
     if rows:
         blank = [""] * (len(header) - 2 - len(parts))
-        medians = [_over_sets(compared, part, system) for part in parts]
+        medians = [_median_over_sets(compared, part, system) for part in parts]
         rows.append((None, [OVER_SETS, "", *blank, *medians]))
     notes = _notes(system, compared, runs)
     if missing := [step for step in system.steps if step not in shown]:
@@ -175,7 +175,7 @@ def _with_machines(
 ) -> Sheet:
     """The sheet with rows that name the number of their machine; the last notes describe these."""
     machines = dict.fromkeys(machine for machine, _ in rows if machine is not None)
-    marks = {machine: f"[{number}]" for number, machine in enumerate(machines, start=1)}
+    marks = {machine: f"[{index}]" for index, machine in enumerate(machines, start=1)}
     texts = [
         [first if machine is None else f"{first} {marks[machine]}", *rest]
         for machine, (first, *rest) in rows
@@ -187,8 +187,8 @@ def _with_machines(
 
 def _notes(system: System, compared: Compared, runs: Runs) -> list[str]:
     """Notes on the parts, on differences between steps, and on failed and disturbed runs."""
-    words = "; ".join(f"{name} = {part}" for name, part in system.parts.items())
-    notes = [f"× columns are quotients of {system.cost.title} of two steps: {words}."]
+    definitions = "; ".join(f"{name} = {part}" for name, part in system.parts.items())
+    notes = [f"× columns are quotients of {system.cost.title} of two steps: {definitions}."]
     if compared:
         title = system.score.title
         allowed = f"{MAX_LOSS:g} point" if title.endswith("%") else f"{MAX_RELATIVE:.0%}"
@@ -209,10 +209,10 @@ def _notes(system: System, compared: Compared, runs: Runs) -> list[str]:
         notes.append(f"{left_out} runs whose phases were not measured, or disturbed, are left out.")
     cost = measure("", of=system.cost.column)
     for line in lines:
-        notes += clocks(line, cost)
+        notes += timing_notes(line, cost)
     if is_timed(cost):
         notes += runs.days.notes(row for line in lines for row in line.rows)
-    ended = [note for line in lines if line.failures for note in limits(line)]
+    ended = [note for line in lines if line.failures for note in failure_notes(line)]
     return notes + list(dict.fromkeys(ended))
 
 
@@ -224,7 +224,7 @@ def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Se
     experiments = experiments_of(system.run)
     steps_of: defaultdict[int, list[str]] = defaultdict(list)  # by id: lines keep the row objects
     rows: list[Row] = []
-    for machine, dataset, variant in runs.places:
+    for machine, dataset, variant in runs.machine_problems:
         choice, step_rows = Choice(dataset, variant), {}
         for step, wanted in system.steps.items():
             for row in runs.matching(machine, wanted, choice):
@@ -238,40 +238,40 @@ def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Se
         for line in sorted(
             comparison.lines, key=lambda line: (made_by(experiments, line), preference(line))
         ):
-            for values in _values(system, line):
+            for values in _line_settings(system, line):
                 matches[values] |= dict.fromkeys(steps_of[id(line.rows[0])], line)
         settings = []
         for values, steps in sorted(matches.items(), key=lambda item: str(item[0])):
             n_ok = sum(bool(line.ok) for line in steps.values())
             if n_ok > 1 and last in steps and steps[last].ok:
                 is_of_paper = any(made_by(system.own, line) for line in steps.values())
-                settings.append((not is_of_paper, -n_ok, _words(system, values), steps))
+                settings.append((not is_of_paper, -n_ok, _setting_text(system, values), steps))
         if settings:
             settings.sort(key=lambda setting: setting[:2])
-            compared.append((comparison, [(words, steps) for *_, words, steps in settings]))
+            compared.append((comparison, [(text, steps) for *_, text, steps in settings]))
     return compared
 
 
-def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
+def _line_settings(system: System, line: Line) -> list[tuple[Any, ...]]:
     """The settings of a line: one for each C of a fit, none if the method lacks a parameter."""
     values = [line.params.get(name) for name in system.same]
     lists = [value if isinstance(value, list) else [value] for value in values]
     return [] if None in values else list(itertools.product(*lists))
 
 
-def _words(system: System, values: Sequence[Any]) -> str:
+def _setting_text(system: System, values: Sequence[Any]) -> str:
     texts = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in values)
     return " ".join(map("=".join, zip(system.same, texts, strict=True))) or "each step its own"
 
 
-def _text(line: Line | None, quantity: Quantity) -> str:
+def _mean_text(line: Line | None, quantity: Quantity) -> str:
     """The mean; if there is none, how failed runs ended."""
     if line is None:
         return ""
     measured = line.mean_sd(quantity.column)
     if measured is not None:
         return quantity.text(measured[0])
-    return ended_as(line) if line.failures else ""
+    return status_text(line) if line.failures else ""
 
 
 def _quotient(steps: Mapping[str, Line], part: CostRatio, system: System) -> float | None:
@@ -300,13 +300,13 @@ def _gain(steps: Mapping[str, Line], part: CostRatio, system: System) -> float |
     return quotient if loss <= allowed + 1e-9 else None  # guard against rounding of the loss
 
 
-def _marked(steps: Mapping[str, Line], part: CostRatio, system: System) -> str:
+def _starred_ratio(steps: Mapping[str, Line], part: CostRatio, system: System) -> str:
     """The quotient of a part; a star marks one that does not count as a gain."""
-    text = _ratio(_quotient(steps, part, system))
+    text = _ratio_text(_quotient(steps, part, system))
     return f"{text}*" if text and _gain(steps, part, system) is None else text
 
 
-def _over_sets(compared: Compared, part: CostRatio, system: System) -> str:
+def _median_over_sets(compared: Compared, part: CostRatio, system: System) -> str:
     """The median gain over data sets, and how many of the data sets with a quotient have a gain."""
     gains: dict[str, float | None] = {}
     for comparison, ((_, steps), *_) in sorted(
@@ -314,11 +314,11 @@ def _over_sets(compared: Compared, part: CostRatio, system: System) -> str:
     ):
         if _quotient(steps, part, system) is not None:
             gains.setdefault(comparison.problem.dataset, _gain(steps, part, system))
-    counted = [gain for gain in gains.values() if gain is not None]
-    if not counted:
+    valid = [gain for gain in gains.values() if gain is not None]
+    if not valid:
         return f"none of {len(gains)} sets" if gains else ""
-    n_sets = f"{len(counted)} of {len(gains)}" if len(counted) < len(gains) else f"{len(counted)}"
-    return f"{_ratio(statistics.median(counted))} over {n_sets} sets"
+    n_sets = f"{len(valid)} of {len(gains)}" if len(valid) < len(gains) else f"{len(valid)}"
+    return f"{_ratio_text(statistics.median(valid))} over {n_sets} sets"
 
 
 def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:
@@ -331,15 +331,15 @@ def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:
     )
 
 
-def _ratio(value: float | None) -> str:
+def _ratio_text(value: float | None) -> str:
     return "" if value is None else f"{value:.{decimals_for(value, 2)}f}"
 
 
-def _median(gains: Sequence[float], n_settings: int) -> str:
+def _median_text(gains: Sequence[float], n_settings: int) -> str:
     """The median of gains, and their number where some of `n_settings` settings have no gain."""
     if not gains:
         return ""
-    middle = _ratio(statistics.median(gains))
+    middle = _ratio_text(statistics.median(gains))
     return middle if len(gains) == n_settings else f"{middle} ({len(gains)} settings)"
 
 
@@ -375,10 +375,10 @@ def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -
     header = ["", *(f"≤ {limit:g}×, {name}" for limit in budget.limits for name in columns)]
     header.append("settings")
     rows: list[MachineRow] = []
-    places = itertools.product(runs.machines, budget.data, budget.lines.items())
-    for machine, name, (label, wanted) in places:
-        if lines := _lines(budget, runs, machine, wanted, name):
-            cells = [cell for limit in budget.limits for cell in _within(limit, lines, budget)]
+    selections = itertools.product(runs.machines, budget.data, budget.lines.items())
+    for machine, name, (label, wanted) in selections:
+        if lines := _ok_lines(budget, runs, machine, wanted, name):
+            cells = [cell for limit in budget.limits for cell in _best_within(limit, lines, budget)]
             method = f"{title(lines[0].problem)}: {label}"
             rows.append((machine, [method, *cells, str(len(lines))]))
     unit = f"{budget.cost.title} counts in products Xw of as many rows with a vector."
@@ -391,7 +391,7 @@ def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -
     return _with_machines(Sheet(name, 1, header, [], notes), rows, environments)
 
 
-def _lines(
+def _ok_lines(
     budget: Budgets, runs: Runs, machine: TimingConditions, wanted: Selector, name: str
 ) -> list[Line]:
     """The ok lines of the first choice of data that has any, for the paper's data set `name`.
@@ -405,7 +405,7 @@ def _lines(
     return []
 
 
-def _within(limit: float, lines: Sequence[Line], budget: Budgets) -> list[str]:
+def _best_within(limit: float, lines: Sequence[Line], budget: Budgets) -> list[str]:
     """Score, cost and setting of the best line within the limit; without any, the least cost."""
     points = []
     for line in lines:

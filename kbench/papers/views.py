@@ -14,7 +14,7 @@ from kbench.papers.claims.decision import Verdict
 from kbench.papers.claims.outcomes import OUTCOMES
 from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import tables_of
-from kbench.papers.claims.verdicts import TALLY, counted, detail, line, of_papers, tally, tendency
+from kbench.papers.claims.verdicts import TALLY, by_paper, counts_of, detail, line, tally, tendency
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, TableLayout, legend, paper
@@ -22,27 +22,27 @@ from kbench.papers.studies import OVER_SETS
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
-    about,
     article,
     cell,
     element,
+    escaped,
     figure,
     header,
     link,
     notes,
-    plain,
+    paragraph,
     row_header,
+    sheet_table,
     spanning,
     table,
-    words,
 )
 from kbench.report.sheet import Sheet, pieces
 
-_MEANINGS = "".join(f"<dt>{words(kind)}</dt><dd>{words(kind.means)}</dd>" for kind in OUTCOMES)
+_MEANINGS = "".join(f"<dt>{escaped(kind)}</dt><dd>{escaped(kind.means)}</dd>" for kind in OUTCOMES)
 
 # Number of characters of value columns that fit beside the row names in a window of 1,280 pixels,
 # and of a column's padding. Set by hand.
-_CHARACTERS, _PADDING = 150, 2
+_MAX_CHARS, _PADDING_CHARS = 150, 2
 
 
 def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
@@ -54,7 +54,7 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     head = [*map(header, ("paper", *TALLY)), *(header(name, kind="word") for name in long_headers)]
     studies = {sheet.name.partition(":")[0]: (i + 1, sheet) for i, sheet in enumerate(systems)}
     body = []
-    for name, group in of_papers(from_papers).items():
+    for name, group in by_paper(from_papers).items():
         first = next((verdict for verdict in group if verdict.printed is not None), group[0])
         parts = line(first)
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
@@ -65,21 +65,21 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         )
         figures = {"printed": parts.printed, "measured": measured, "idea alone": idea}
         texts = [f"{kind} {figure}" for kind, figure in figures.items() if figure]
-        cells = row_header(words(name)) + "".join(map(cell, tally(group)))
-        cells += element("td", headline + element("div", words(state)), class_="long")
+        cells = row_header(escaped(name)) + "".join(map(cell, tally(group)))
+        cells += element("td", headline + element("div", escaped(state)), class_="long")
         cells += cell(", ".join(texts), "long")
         number, study = studies.get(name, (0, None))
-        gains = _parts(study)
+        gains = _median_gains(study)
         cells += element("td", gains and link(gains, f"systems-{number}"), class_="long")
         body.append(f"<tr>{cells}</tr>")
-    answer = element("p", words(f"Of {len(from_papers)} claims {counted(from_papers)}."))
+    answer = element("p", escaped(f"Of {len(from_papers)} claims {counts_of(from_papers)}."))
     heading = element("h3", "Did the papers' claims hold?") + answer
-    meaning = element("summary", "What the columns mean") + about(legend("outcomes", "papers"))
+    meaning = element("summary", "What the columns mean") + paragraph(legend("outcomes", "papers"))
     heading += element("details", meaning, class_="meanings")
     return heading + table("The papers", [head], body) + picture(verdicts, claim_id)
 
 
-def _parts(study: Sheet | None) -> str:
+def _median_gains(study: Sheet | None) -> str:
     """The median gain of each part of a study, and its number of data sets."""
     last = [row for row in study.rows if row[0] == OVER_SETS] if study is not None else []
     if study is None or not last:
@@ -98,25 +98,25 @@ def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
     views = []
     for id, name, ours in (("claims", "Claims", False), ("questions", "Our questions", True)):
         numbered = {n: verdict for n, verdict in enumerate(verdicts) if verdict.claim.ours is ours}
-        counts = counted(numbered.values())
+        counts = counts_of(numbered.values())
         text = f"Of the papers' claims {counts}. {legend('claims', 'claims_page')}"
         if ours:
             text = f"These are statements of ours, which no paper makes: {counts}."
         # Papers print no number for our own questions.
         head = [header(name, kind="word") for name in (names[:2] + names[3:] if ours else names)]
-        items = [_claim(verdict, number) for number, verdict in numbered.items()]
-        views.append(View(id, name, head, items, about(text) + explanation))
+        items = [_claim_item(verdict, number) for number, verdict in numbered.items()]
+        views.append(View(id, name, head, items, paragraph(text) + explanation))
     return views
 
 
-def _claim(verdict: Verdict, number: int) -> Item:
+def _claim_item(verdict: Verdict, number: int) -> Item:
     texts, outcome = line(verdict), verdict.outcome
     claim, name = verdict.claim, paper(verdict.claim.paper).title
-    links = ", ".join(link(layout.number, _address(layout)) for layout in tables_of(claim))
-    badge = element("span", words(outcome), class_=f"badge {outcome.badge}".strip())
-    badge += element("div", words(tendency(verdict)), class_="links")
-    content = element("p", words(" ".join(detail(verdict)))) + element("p", links, class_="links")
-    details = element("details", element("summary", words(f"{name}: {claim.says}")) + content)
+    links = ", ".join(link(layout.number, _detail_id(layout)) for layout in tables_of(claim))
+    badge = element("span", escaped(outcome), class_=f"badge {outcome.badge}".strip())
+    badge += element("div", escaped(tendency(verdict)), class_="links")
+    content = element("p", escaped(" ".join(detail(verdict)))) + element("p", links, class_="links")
+    details = element("details", element("summary", escaped(f"{name}: {claim.says}")) + content)
     cells = row_header(badge, "word")
     cells += element("td", details, class_="long claim", id=claim_id(number))
     cells += "" if claim.ours else cell(texts.printed, "word")
@@ -156,7 +156,7 @@ def tables_view(
         detail = "".join(_table(form, environments, store) for form in members)
         count = coverage(members)
         counts = count.cells, count.own or "", count.stand_in or "", count.not_run or ""
-        cells = row_header(link(layout.title, _address(layout))) + cell(layout.caption, "long")
+        cells = row_header(link(layout.title, _detail_id(layout))) + cell(layout.caption, "long")
         cells += "".join(map(cell, counts))
         matches = [e.match for form in members for g in form.groups for e in g.entries if e.match]
         facets = {
@@ -166,12 +166,12 @@ def tables_view(
             "verdict": outcomes.get(layout.id, []),
         }
         items.append(
-            Item(cells, facets, _address(layout), detail, f"{layout.title}: {layout.caption}")
+            Item(cells, facets, _detail_id(layout), detail, f"{layout.title}: {layout.caption}")
         )
-    return View("tables", "Tables", head, items, about(legend("table", "clocks", "ratio")))
+    return View("tables", "Tables", head, items, paragraph(legend("table", "clocks", "ratio")))
 
 
-def _address(layout: TableLayout) -> str:
+def _detail_id(layout: TableLayout) -> str:
     """The HTML id of a table's detail, which differs from that of a figure of the same name."""
     return (
         f"{layout.id}_table" if any(layout.id == figure.name for figure in figures()) else layout.id
@@ -202,7 +202,7 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]]) -> View:
         for i, sheet in enumerate(group):
             id = f"{kind}-{i + 1}"
             cells = row_header(link(sheet.name, id)) + cell(legend(f"study_{kind}"), "long")
-            items.append(Item(cells, {}, id, plain(sheet, titled=False), sheet.name))
+            items.append(Item(cells, {}, id, sheet_table(sheet, titled=False), sheet.name))
     head = [header("study"), header("what it answers", kind="word")]
     return View("studies", "Studies", head, items)
 
@@ -220,8 +220,8 @@ def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> 
     """The table's printed and measured columns, in pieces that fit the page, and its notes."""
     marks, footnotes = sheets.footnotes(filled)
     tables = []
-    widths = [_characters(group, marks) for group in filled.groups]
-    for numbers in pieces(widths, [group.column for group in filled.groups], _CHARACTERS):
+    widths = [_group_width(group, marks) for group in filled.groups]
+    for numbers in pieces(widths, [group.column for group in filled.groups], _MAX_CHARS):
         groups = [filled.groups[j] for j in numbers]
         body = []
         for i, row in enumerate(filled.rows):
@@ -229,74 +229,74 @@ def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> 
                 _cells(group, group.entries[i], marks, store, f"{i}-{j}")
                 for j, group in zip(numbers, groups, strict=True)
             ]
-            body.append(f"<tr>{row_header(words(row))}{''.join(cells)}</tr>")
-        spans, head = _head(groups)
+            body.append(f"<tr>{row_header(escaped(row))}{''.join(cells)}</tr>")
+        spans, head = _header_rows(groups)
         columns = ", ".join(dict.fromkeys(group.column for group in groups if group.column))
         label = f"{sheets.heading(filled)}: {columns}" if columns else sheets.heading(filled)
         tables.append(table(label, head, body, spans=spans))
     lines = [*footnotes, *sheets.remarks(filled, environments)]
     machine = describe_machine(filled.machine, environments) if filled.machine else ""
-    heading = element("p", words(machine), class_="machine")
+    heading = element("p", escaped(machine), class_="machine")
     return article(heading + element("div", "".join(tables), class_="pieces") + notes(lines))
 
 
-def _characters(group: Group, marks: Mapping[str, str]) -> int:
+def _group_width(group: Group, marks: Mapping[str, str]) -> int:
     """The width of a group's columns in characters, with the marks of their notes."""
     printed, measured = len("paper"), 0
     for entry in group.entries:
-        in_paper, value = group.words(entry)
+        in_paper, value = group.texts(entry)
         of_paper = sheets.printed_notes(entry)
         printed = max(printed, len(in_paper) + sum(3 + len(marks[note]) for note in of_paper))
         shown = len(value) if entry.value is not None else min(len(value), len("not present"))
         measured = max(measured, shown + sum(2 + len(marks[note]) for note in entry.notes))
     title = len(group.header.removeprefix(group.column).strip())
-    if _measured(group):
-        printed += max(measured, len("kbench")) + _PADDING
-    return max(printed, title) + _PADDING
+    if _is_measured(group):
+        printed += max(measured, len("kbench")) + _PADDING_CHARS
+    return max(printed, title) + _PADDING_CHARS
 
 
 def _cells(
-    group: Group, entry: Entry, marks: Mapping[str, str], store: RowStore, place: str
+    group: Group, entry: Entry, marks: Mapping[str, str], store: RowStore, cell_id: str
 ) -> str:
     """The printed value, and the measured value with a link to its runs."""
-    in_paper, measured = group.words(entry)
+    in_paper, measured = group.texts(entry)
     first = element(
-        "td", words(in_paper) + _marks(sheets.printed_notes(entry), marks), class_="paper"
+        "td", escaped(in_paper) + _marks_html(sheets.printed_notes(entry), marks), class_="paper"
     )
-    if not _measured(group):
+    if not _is_measured(group):
         return first
-    small = _marks(entry.notes, marks)
+    mark_html = _marks_html(entry.notes, marks)
     if entry.match is None or not measured:
-        return first + element("td", words(measured) + small, class_="absent")
-    # The same runs fill several cells, so the address contains the cell's place.
-    anchor = link(measured, f"run-{entry.match.line.address}-{place}")
+        return first + element("td", escaped(measured) + mark_html, class_="absent")
+    # The same runs fill several cells, so the link contains the cell's place.
+    anchor = link(measured, f"run-{entry.match.line.identifier}-{cell_id}")
     kind = "" if entry.value is not None else "st"
-    return first + element("td", anchor + small, class_=kind, data_r=store.places(entry.rows))
+    return first + element("td", anchor + mark_html, class_=kind, data_r=store.places(entry.rows))
 
 
-def _measured(group: Group) -> bool:
+def _is_measured(group: Group) -> bool:
     return any(entry.measured for entry in group.entries)
 
 
-def _marks(notes: Sequence[str], marks: Mapping[str, str]) -> str:
+def _marks_html(notes: Sequence[str], marks: Mapping[str, str]) -> str:
     return element("small", " ".join(f"[{marks[note]}]" for note in notes)) if notes else ""
 
 
-def _head(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:
+def _header_rows(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:
     """Header rows: columns, below them measures, and below these "paper" and "kbench"."""
     corner = '<th scope="col"><span class="hidden">row</span></th>'
     spans, columns, measures, leaves = ["<colgroup></colgroup>"], [corner], [corner], [corner]
     for column, members_of_column in itertools.groupby(groups, key=lambda group: group.column):
         members, width = list(members_of_column), 0
         for group in members:
-            sides = ("paper", "kbench") if _measured(group) else ("paper",)
+            sides = ("paper", "kbench") if _is_measured(group) else ("paper",)
             measures.append(spanning(group.header.removeprefix(column).strip(), len(sides)))
             leaves += [header(side, name=f"{group.header}, {side}") for side in sides]
             width += len(sides)
         entries = [entry for group in members for entry in group.entries]
         sets = {title(cell.match.line.problem) for cell in entries if cell.match and cell.stand_in}
         remark = f"measured on {', '.join(sorted(sets))}" if sets else ""
-        if any(entry.absent == ABSENT for entry in entries) and not any(map(_measured, members)):
+        if any(entry.absent == ABSENT for entry in entries) and not any(map(_is_measured, members)):
             remark = ABSENT
         columns.append(spanning(", ".join(filter(None, (column, remark))), width))
         spans.append(f'<colgroup span="{width}"></colgroup>')

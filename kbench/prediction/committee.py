@@ -25,7 +25,7 @@ from kbench.stored import check_arrays, check_indices, require
 
 # Rows evaluated at a time: memory for their kernel values against the speed of matrix products. Set
 # by hand.
-_BATCH = 2048
+_BATCH_ROWS = 2048
 # Largest number of support vectors from which a member's variance is computed: its cost for each
 # row is quadratic in that number. Set by hand.
 _MAX_CENTRES = 1000
@@ -117,8 +117,8 @@ class BayesianCommittee:
         for member in self.members:
             require_width(X, member.n_features)
         outputs = np.empty((X.shape[0], self.n_outputs))
-        for start in range(0, len(outputs), _BATCH):
-            rows = slice(start, start + _BATCH)
+        for start in range(0, len(outputs), _BATCH_ROWS):
+            rows = slice(start, start + _BATCH_ROWS)
             outputs[rows] = self._combine(X[rows])
         return outputs
 

@@ -14,7 +14,7 @@ from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 from kbench.stored import check_arrays, require
 
-_BATCH = 8192  # rows per batch: memory against the overhead of a call; set by hand
+_BATCH_ROWS = 8192  # more take more memory, fewer more overhead of calls; set by hand
 # Float32 kernel values may change f by up to eps sum |coef|. If this bound exceeds 0.01 of the
 # deviation of f, or of the margin 1, values are float64, which takes more time. Set by hand.
 _FLOAT32_ERROR = 0.01
@@ -117,8 +117,8 @@ class KernelExpansion:
         # Rows with |f| below the threshold are evaluated again; float64 values need no threshold.
         may_vanish = self.dtype == np.float32 and self.kernel.unit_diagonal
         threshold = self.kernel.vanished * np.abs(self.coef).sum(axis=0) if may_vanish else 0.0
-        for start in range(0, len(outputs), _BATCH):
-            rows = slice(start, start + _BATCH)
+        for start in range(0, len(outputs), _BATCH_ROWS):
+            rows = slice(start, start + _BATCH_ROWS)
             outputs[rows] = self._evaluate(X[rows], self.dtype)
             vanished = start + np.flatnonzero((np.abs(outputs[rows]) < threshold).any(axis=1))
             if len(vanished):

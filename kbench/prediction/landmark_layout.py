@@ -27,13 +27,13 @@ class LandmarkMachine:
     spans: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
-    def total(self) -> float:
+    def parameter_sum(self) -> float:
         """The sum of constants, widths and coefficients; finite if and only if all these are."""
         arrays = (self.constant, self.gammas, self.coef)
         return float(sum(array.sum() for array in arrays if array is not None))
 
 
-def join(arrays: list[np.ndarray]) -> np.ndarray:
+def concatenated(arrays: list[np.ndarray]) -> np.ndarray:
     """The arrays one after the other; an empty float32 array if there are none."""
     return np.concatenate(arrays) if arrays else np.empty(0, np.float32)
 
@@ -95,27 +95,30 @@ def to_lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
 
 
 def pack_coef(
-    machine: LandmarkMachine, n_blocks: int, n_bounds: int, sides: int, n_rows: int
+    machine: LandmarkMachine, n_blocks: int, n_bound_blocks: int, n_sides: int, n_rows: int
 ) -> np.ndarray:
     """Linear coefficients, then coefficients of products by landmark; (m, blocks, 1 + rows, LANES).
 
-    n_bounds : blocks of pseudo landmarks; sides : 2 for lower and upper bounds, else 1.
+    n_bound_blocks : number of blocks of pseudo landmarks
+    n_sides : 2 for lower and upper bounds, else 1
     """
     assert machine.coef is not None
     assert machine.landmarks is not None
     n_landmarks, n_outputs = len(machine.landmarks), machine.coef.shape[1]
-    total = n_blocks + sides * n_bounds
+    total = n_blocks + n_sides * n_bound_blocks
     packed = np.zeros((n_outputs, 1 + n_rows, total * LANES))
     packed[:, 0, :n_landmarks] = machine.coef[:n_landmarks].T
     extra = machine.coef[n_landmarks:].T
     if n_rows:
         packed[:, 1 + machine.pairs[:, 0], machine.pairs[:, 1]] = extra
-    elif n_bounds:
+    elif n_bound_blocks:
         # The lower bounds of a block come directly before its upper bounds.
         p = machine.spans.shape[1]
-        for side in range(sides):
-            bounds = np.zeros((n_outputs, n_bounds * LANES))
+        for side in range(n_sides):
+            bounds = np.zeros((n_outputs, n_bound_blocks * LANES))
             bounds[:, :p] = extra[:, side * p : (side + 1) * p]
-            slots = packed[:, 0, n_blocks * LANES :].reshape(n_outputs, n_bounds, sides, LANES)
-            slots[:, :, side] = bounds.reshape(n_outputs, n_bounds, LANES)
+            slots = packed[:, 0, n_blocks * LANES :].reshape(
+                n_outputs, n_bound_blocks, n_sides, LANES
+            )
+            slots[:, :, side] = bounds.reshape(n_outputs, n_bound_blocks, LANES)
     return packed.reshape(n_outputs, 1 + n_rows, total, LANES).transpose(0, 2, 1, 3)

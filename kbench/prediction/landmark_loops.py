@@ -47,7 +47,8 @@ def _exponents(rows_at, n, features_at, table_at, n_features, n_blocks, at, slot
     """
     block = 4 * (n_features + 1) * LANES
     r = 0
-    # A tile takes as long for fewer than ROWS rows; the last one or two go alone. Set by hand.
+    # A tile takes as long for fewer than ROWS rows; the last one or two rows go alone. Set by
+    # hand.
     while n - r > 2:
         b = 0
         while n_blocks - b >= BLOCKS:

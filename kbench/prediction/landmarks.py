@@ -26,8 +26,8 @@ from kbench.prediction.flops import TRANSCENDENTAL, require_width
 from kbench.prediction.landmark_layout import (
     LandmarkMachine,
     aligned,
+    concatenated,
     feature_table,
-    join,
     pack_coef,
     pack_landmarks,
     read_only,
@@ -116,7 +116,7 @@ class LocalLandmarks:
         table: list[np.ndarray] = []
         spans: list[np.ndarray] = []
         coef: list[np.ndarray] = []
-        sides = 2 if pseudo == "triangle" else 1
+        n_sides = 2 if pseudo == "triangle" else 1
         starts = np.zeros(3, np.int64)
         largest = LANES
         for leaf, machine in enumerate(machines):
@@ -125,19 +125,23 @@ class LocalLandmarks:
                 continue
             n_landmarks = len(machine.landmarks)
             n_blocks = -(-n_landmarks // LANES)
-            n_bounds = -(-machine.spans.shape[1] // LANES)
+            n_bound_blocks = -(-machine.spans.shape[1] // LANES)
             n_rows = n_landmarks if len(machine.pairs) else 0
-            self.leaves[leaf, :4] = n_blocks, n_landmarks, n_bounds, n_rows
+            self.leaves[leaf, :4] = n_blocks, n_landmarks, n_bound_blocks, n_rows
             arrays = (
                 pack_landmarks(machine, self.features.shape[1]),
-                to_lanes(machine.spans, n_bounds),
-                pack_coef(machine, n_blocks, n_bounds, sides, n_rows),
+                to_lanes(machine.spans, n_bound_blocks),
+                pack_coef(machine, n_blocks, n_bound_blocks, n_sides, n_rows),
             )
             for store, array in zip((table, spans, coef), arrays, strict=True):
                 store.append(array.astype(np.float32).ravel())
             starts += [array.size for array in arrays]
-            largest = max(largest, LANES * (n_blocks + sides * n_bounds))
-        self.table, self.spans, self.coef = join(table), join(spans), join(coef)
+            largest = max(largest, LANES * (n_blocks + n_sides * n_bound_blocks))
+        self.table, self.spans, self.coef = (
+            concatenated(table),
+            concatenated(spans),
+            concatenated(coef),
+        )
         self.largest = largest
         self.n_parameters = self.constant.size + sum(
             machine.landmarks.size + machine.spans.size + machine.coef.size
@@ -183,7 +187,7 @@ class LocalLandmarks:
             ],
             axis=1,
         )
-        require(np.all(sizes.astype(float) < 1 << 40), "sizes out of range")  # guard
+        require(np.all(sizes.astype(float) < 1 << 40), "sizes out of range")  # guard: sums of int64
         stops = LANES * np.cumsum(sizes, axis=0)
         stored = (lengths["T"], lengths["S"], lengths["C"])
         require(

@@ -48,6 +48,7 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     NotFittedError
+        The model is not fitted.
     TypeError
         A model of another class.
     ValueError
@@ -59,8 +60,8 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     -----
     Labels that are not integers of 32 bits are written as their positions in `classes_`.
     Probabilities are not written. Zeros of support vectors are left out. With kernel="precomputed"
-    support vectors are numbers of training rows from 1 on, as LIBSVM counts them: its rows to
-    predict are `0:1 1:k_1 2:k_2 ...`.
+    support vectors are numbers of training rows from 1 on, as LIBSVM counts them; LIBSVM's
+    rows to predict are `0:1 1:k_1 2:k_2 ...`.
 
     O(n_sv d) time; memory holds one row at a time.
 
@@ -76,8 +77,8 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     ['svm_type', 'c_svc', 'kernel_type', 'rbf']
     """
     estimator = model.to_sklearn() if hasattr(model, "to_sklearn") else model
-    kind = _SVM_TYPES.get(type(estimator).__name__)
-    if kind is None or not type(estimator).__module__.startswith("sklearn.svm."):
+    svm_type = _SVM_TYPES.get(type(estimator).__name__)
+    if svm_type is None or not type(estimator).__module__.startswith("sklearn.svm."):
         raise TypeError(
             f"save_libsvm: {type(model).__name__} is not a support vector machine of LIBSVM; "
             f"LIBSVM has the models of scikit-learn's {', '.join(_SVM_TYPES)}"
@@ -88,21 +89,21 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
             f"save_libsvm: kernel is {estimator.kernel!r}; LIBSVM has {', '.join(LIBSVM_KERNELS)}"
         )
     with output_file(Path(path)) as file:
-        for line in _header(estimator, kind):
+        for line in _header(estimator, svm_type):
             file.write(f"{line}\n".encode())
         file.write(b"SV\n")
         for line in _support_vectors(estimator):
             file.write(f"{line}\n".encode())
 
 
-def _header(estimator: Any, kind: str) -> Iterator[str]:
+def _header(estimator: Any, svm_type: str) -> Iterator[str]:
     kernel, parameters = LIBSVM_KERNELS[estimator.kernel]
-    yield f"svm_type {kind}"
+    yield f"svm_type {svm_type}"
     yield f"kernel_type {kernel}"
     settings = {"degree": estimator.degree, "gamma": estimator._gamma, "coef0": estimator.coef0}
     for name in parameters:
         yield f"{name} {_number(settings[name])}"
-    classes = getattr(estimator, "classes_", None) if kind in ("c_svc", "nu_svc") else None
+    classes = getattr(estimator, "classes_", None) if svm_type in ("c_svc", "nu_svc") else None
     yield f"nr_class {2 if classes is None else len(classes)}"
     yield f"total_sv {len(estimator.support_)}"
     yield f"rho {_numbers(-estimator._intercept_)}"
@@ -113,7 +114,7 @@ def _header(estimator: Any, kind: str) -> Iterator[str]:
 
 def _labels(classes: np.ndarray) -> list[int]:
     """Labels as LIBSVM's integers."""
-    if classes.dtype.kind in "iufb":
+    if classes.dtype.svm_type in "iufb":
         labels = [int(label) for label in classes]
         if labels == classes.tolist() and max(abs(label) for label in labels) < 2**31:
             return labels
@@ -132,7 +133,7 @@ def _support_vectors(estimator: Any) -> Iterator[str]:
     for position, weights in enumerate(coef.T):
         if sp.issparse(vectors):
             row = slice(vectors.indptr[position], vectors.indptr[position + 1])
-            order = np.argsort(vectors.indices[row], kind="stable")
+            order = np.argsort(vectors.indices[row], svm_type="stable")
             columns, values = vectors.indices[row][order], vectors.data[row][order]
         else:
             columns = np.flatnonzero(vectors[position])

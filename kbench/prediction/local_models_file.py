@@ -57,7 +57,7 @@ class MachineWriter:
     Raises
     ------
     KbenchError
-        The file cannot be written. It then ends with the last complete record.
+        The file cannot be written. The file then ends with the last complete record.
     """
 
     def __init__(self, path: Path) -> None:
@@ -155,8 +155,8 @@ class PackedRecords:
 
 
 def _record(data: np.ndarray, offset: int, cluster: int) -> Any:
-    magic, number, n_text, n_payload, _ = _HEADER.unpack(_bytes(data, offset, _HEADER.size))
-    if magic != _MAGIC or number != cluster or min(n_text, n_payload) < 0:
+    magic, stored_cluster, n_text, n_payload, _ = _HEADER.unpack(_bytes(data, offset, _HEADER.size))
+    if magic != _MAGIC or stored_cluster != cluster or min(n_text, n_payload) < 0:
         raise ModelError(f"the record of cluster {cluster} is damaged")
     begin = offset + _HEADER.size
     payload = data[begin + n_text : begin + n_text + n_payload]

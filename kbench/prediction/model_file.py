@@ -1,10 +1,11 @@
 """The open model format: a fitted estimator in one file that other programs can read.
 
-An .npz archive (a zip of .npy files, not compressed, no pickled objects) with `manifest.json`:
+The file is an .npz archive (a zip of .npy files, not compressed, no pickled objects) with a member
+`manifest.json`:
 
     format        1
     kbench        version that wrote the file; scikit_learn likewise. Another major or minor version
-                  of either refuses to read it, because its classes may have other attributes.
+                  of either package refuses the file, because classes may have other attributes.
     estimator     tree of the estimator (`kbench.prediction.encoding`)
     preparation   tree of the preparation of raw rows, or null
     about         strings and numbers on the origin of the model
@@ -40,7 +41,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 # Largest manifest that is read, in bytes. Manifests of models have a few kilobytes; the limit
 # bounds the memory that a forged file can take. Set by hand.
-_MANIFEST_BYTES = 64 << 20
+_MAX_MANIFEST_BYTES = 64 << 20
 # Exceptions that zipfile raises for archives that are damaged, encrypted or of another kind.
 _ZIP_ERRORS = (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, struct.error)
 _MANIFEST_KEYS = {"format", "kbench", "scikit_learn", "estimator", "preparation", "about", "arrays"}
@@ -97,7 +98,7 @@ def save_model(
 
     content = {"estimator": estimator, "preparation": preparation, "about": dict(about or {})}
     tree, arrays = encode(content)
-    blocks = {name: _npy(array) for name, array in arrays.items()}
+    blocks = {name: _npy_bytes(array) for name, array in arrays.items()}
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "kbench": __version__,
@@ -133,9 +134,9 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
             raise ModelError("no regular file, so no model of kbench")
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             members = _members(archive)
-            manifest = _manifest(archive, members)
+            manifest = _read_manifest(archive, members)
             arrays = {
-                name: _array(archive, members.pop(f"{name}.npy", None), name, header)
+                name: _read_array(archive, members.pop(f"{name}.npy", None), name, header)
                 for name, header in manifest["arrays"].items()
             }
     except OSError as error:
@@ -156,7 +157,7 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
         raise ModelError(f"{path}: too large or nested too deeply ({error})") from None
 
 
-def _npy(array: np.ndarray) -> memoryview:
+def _npy_bytes(array: np.ndarray) -> memoryview:
     """The content of an .npy file in version 1 of its format; keeps the memory order."""
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
@@ -193,13 +194,13 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return members
 
 
-def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
+def _read_manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
     """Check the manifest, remove it from `members` and return it."""
     member = members.pop(MANIFEST)
-    if member.file_size > _MANIFEST_BYTES:
-        raise ModelError(f"{MANIFEST} has {member.file_size} bytes, at most {_MANIFEST_BYTES}")
+    if member.file_size > _MAX_MANIFEST_BYTES:
+        raise ModelError(f"{MANIFEST} has {member.file_size} bytes, at most {_MAX_MANIFEST_BYTES}")
     try:
-        manifest = json.loads(archive.read(member), parse_constant=_refuse)
+        manifest = json.loads(archive.read(member), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{MANIFEST} cannot be read ({str(error)[:100]})") from None
     if not isinstance(manifest, dict) or "format" not in manifest:
@@ -233,11 +234,11 @@ def _require_versions(manifest: Mapping[str, Any]) -> None:
             )
 
 
-def _refuse(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not valid JSON")
 
 
-def _array(
+def _read_array(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo | None, name: str, expected: Any
 ) -> np.ndarray:
     """Read one array and check its size and checksum against the manifest."""

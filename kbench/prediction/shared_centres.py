@@ -67,8 +67,8 @@ class GaussianCentres:
             self._mean = origin_of(Z, self._mean)
             A, h = self._scaled(Z)
         rounding = float(np.finfo(np.float32).eps) * (1.0 + float(h.max(initial=0.0))) * norm
-        exact = len(Z) <= FEW_CENTRES or rounding > error
-        self._Z = np.ascontiguousarray(A, np.float64 if exact else np.float32)
+        is_float64 = len(Z) <= FEW_CENTRES or rounding > error
+        self._Z = np.ascontiguousarray(A, np.float64 if is_float64 else np.float32)
         self._h = h.astype(self._Z.dtype)
 
     @property

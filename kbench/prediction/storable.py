@@ -24,7 +24,7 @@ _METHODS = frozenset({"assign"})
 
 
 @cache
-def _present_module(module: str, name: str) -> str:
+def _current_module(module: str, name: str) -> str:
     """The module that now holds the class that an older release had at `module:name`.
 
     A class may move within its package: to the module that has the old file name, apart from a
@@ -72,7 +72,7 @@ def class_at(class_name: Any) -> type:
     if not isinstance(class_name, str) or not may_build(class_name):
         raise ModelError(f"names the class {str(class_name)[:80]!r}, which no model may hold")
     module, _, name = class_name.partition(":")
-    module = _present_module(module, name)
+    module = _current_module(module, name)
     try:
         cls = getattr(importlib.import_module(module), name, None)
     except ImportError as error:

@@ -41,7 +41,7 @@ def check_object(instance: Any) -> None:
 def _is_unfitted_part(instance: Any) -> bool:
     """Whether an object is an estimator with parameters only, such as the part that a model clones.
 
-    It has no arrays, so compiled code has nothing to read.
+    Such an estimator has no arrays, so compiled code has nothing to read.
     """
     if not hasattr(type(instance), "get_params"):
         return False

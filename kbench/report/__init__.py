@@ -21,17 +21,17 @@ from kbench.report.comparisons.quantities import COSTS, Quantity, quantity
 from kbench.report.comparisons.reading import (
     REFERENCE_HINT,
     added_scores,
-    chosen,
-    delivered,
-    frame,
-    own_frame,
+    deliver,
     read_content,
+    read_frame,
     read_rows,
     records,
     require_count,
     require_measured,
     require_names,
     run_records,
+    select_rows,
+    user_frame,
     write,
 )
 from kbench.report.comparisons.tables import Comparison, Row, comparisons
@@ -141,17 +141,17 @@ def make_report(
     require_names("columns", columns)
     require_count("settings", settings)
     require_count("width", width)
-    rows, skipped = frame(folder, methods, datasets, tags, reference=reference, trials=trials)
+    rows, skipped = read_frame(folder, methods, datasets, tags, reference=reference, trials=trials)
     added = added_scores(rows)
     score = None if metric is None else quantity(metric, "metric", added)
-    shown = COSTS if columns is None else [quantity(name, added=added) for name in columns]
+    shown_columns = COSTS if columns is None else [quantity(name, added=added) for name in columns]
     for option, columns_of in (("metric", [metric]), ("columns", columns or [])):
         for column in columns_of:
             require_measured(rows, option, column)
     tables = comparisons(run_records(rows), score, splits=True)
     environments = folder.environments()
     if format in _FILES and (tables or format != "markdown"):
-        text = _file_text(format, tables, environments, shown, settings)
+        text = _file_text(format, tables, environments, shown_columns, settings)
     elif format == "json":
         text = tidy.json_text(
             {
@@ -169,7 +169,7 @@ def make_report(
         text = page(
             tables,
             environments,
-            shown,
+            shown_columns,
             settings=settings,
             remarks=skipped,
             reliability=reliability_curves(curves),
@@ -180,19 +180,19 @@ def make_report(
         tables, listing = (tables, "") if show_all else _split_off_reference(tables)
         text = listing
         if tables:
-            drawn = terminal.terminal(
+            tables_text = terminal.terminal(
                 tables,
                 environments,
-                shown,
+                shown_columns,
                 width=width or terminal_width(terminal.WIDTH),
                 settings=settings,
                 paint=terminal.coloured if colour else terminal.plain,
             )
-            text = f"{drawn}\n{listing}" if listing else drawn
+            text = f"{tables_text}\n{listing}" if listing else tables_text
     if skipped and format in ("terminal", "markdown"):
         text += "\n" + "\n".join(skipped) + "\n"
     # CSV and LaTeX have no place for a note.
-    return delivered(text, out, skipped if format in ("csv", "latex") else ())
+    return deliver(text, out, skipped if format in ("csv", "latex") else ())
 
 
 def _split_off_reference(tables: Sequence[Comparison]) -> tuple[list[Comparison], str]:
@@ -266,7 +266,7 @@ def make_comparison(
     if len(set(methods or [])) < 2:
         raise ConfigError("a comparison needs two methods or more: method=a,b")
     names = list(dict.fromkeys(methods or []))
-    rows, skipped = frame(folder, names, datasets, tags, reference=reference, trials=trials)
+    rows, skipped = read_frame(folder, names, datasets, tags, reference=reference, trials=trials)
     score = None if metric is None else quantity(metric, "metric", added_scores(rows))
     require_measured(rows, "metric", metric)
     comparison = versus.versus(run_records(rows), names, score)
@@ -280,7 +280,7 @@ def make_comparison(
         text = tidy.json_text({"pairs": versus.pair_records(comparison.pairs()), "sheets": sheets})
     else:
         text = _sheets_text(versus.sheets(comparison), format, width, colour)
-    return delivered(text, out, skipped)
+    return deliver(text, out, skipped)
 
 
 def make_ranking(
@@ -309,10 +309,10 @@ def make_ranking(
         raise ConfigError(f"format={format}: a ranking is one of {', '.join(COMPARE_FORMATS)}")
     for name, value in (("n", n), ("d", d), ("classes", classes), ("width", width)):
         require_count(name, value)
-    rows, skipped = frame(folder, None, None, None, reference=reference, trials=False)
+    rows, skipped = read_frame(folder, None, None, None, reference=reference, trials=False)
     tables = standings(run_records(rows), task, n, d, classes)
     text = _sheets_text(tables, format, width, colour)
-    return delivered(text, out, skipped)
+    return deliver(text, out, skipped)
 
 
 def _sheets_text(sheets: list[Sheet], format: str, width: int | None, colour: bool) -> str:
@@ -377,14 +377,14 @@ def plot(
         if not isinstance(axis, str) and not (name == "y" and axis is None):
             raise ConfigError(f"{name} is {axis!r}, should be the name of a column or parameter")
     if isinstance(rows, ResultsFolder):
-        runs, skipped = frame(rows, methods, datasets, tags, reference=reference, trials=False)
+        runs, skipped = read_frame(rows, methods, datasets, tags, reference=reference, trials=False)
         for line in skipped:
             _LOG.warning(line)
         curves = rows.read_curves(reference=reference)
         if runs.empty:
             raise ConfigError(f"no results in {rows.path}/ yet; to begin: {_FIRST_COMMAND}")
     else:
-        runs = chosen(own_frame(rows), methods, datasets, tags)
+        runs = select_rows(user_frame(rows), methods, datasets, tags)
         if runs.empty:
             raise ConfigError("rows is a data frame without rows")
     if y is not None and y in runs:
@@ -394,7 +394,9 @@ def plot(
     fig = figure(run_records(runs), x, y, curves)
     if out is not None:
         image = io.BytesIO()
-        fig.savefig(image, format=Path(out).suffix[1:].lower(), dpi=150)  # set by hand
+        fig.savefig(
+            image, format=Path(out).suffix[1:].lower(), dpi=150
+        )  # dots per inch, set by hand
         write(out, image.getvalue())
     return fig
 
@@ -428,7 +430,7 @@ def export_runs(
     ConfigError
         The store refuses the first request, or no row has one of `methods`, `datasets` or `tags`.
     """
-    rows, skipped = frame(folder, methods, datasets, tags, reference=reference, trials=trials)
+    rows, skipped = read_frame(folder, methods, datasets, tags, reference=reference, trials=trials)
     for line in skipped:
         _LOG.warning(line)
     return export_rows(records(rows), store)

@@ -14,9 +14,9 @@ from kbench.run.results.rows import schema
 EXPERIMENT = "kbench"
 ROW_TAG = "kbench.row"
 # Largest number of characters of a parameter's value that every MLflow server accepts.
-_MAX_PARAMETER = 500
+_MAX_PARAMETER_CHARS = 500
 # Columns of text that become tags.
-_TAGS = (
+_TAG_COLUMNS = (
     *("method", "dataset", "variant", "task", "status", "message", "preset", "tuned"),
     *("environment", "kbench_version", "commit", "data_sha256", "command"),
 )
@@ -55,7 +55,7 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
         client = MlflowClient(tracking_uri=store)
         existing = client.get_experiment_by_name(EXPERIMENT)
         experiment = existing.experiment_id if existing else client.create_experiment(EXPERIMENT)
-        present = _row_identities(client, experiment)
+        stored_identities = _row_identities(client, experiment)
     except MlflowException as error:
         raise ConfigError(f"out={store}: {str(error).splitlines()[0]}") from error
     kinds = {field.name: str(field.type) for field in schema() if field.name not in _NOT_METRICS}
@@ -64,11 +64,11 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
     for row in rows:
         begin_ms = int(row["started_at"].timestamp() * 1000)
         identity = f"{row['key']} {row['environment']} {row['threads']} {begin_ms}"
-        if identity in present:
+        if identity in stored_identities:
             skipped += 1
             continue
         tags = {ROW_TAG: identity}
-        tags |= {name: str(row[name]) for name in _TAGS if row[name] is not None}
+        tags |= {name: str(row[name]) for name in _TAG_COLUMNS if row[name] is not None}
         name = f"{row['method']} {row['dataset']} seed {row['seed']}"
         run = client.create_run(experiment, start_time=begin_ms, run_name=name)
         # MLflow allows no colon in names on Windows.
@@ -84,7 +84,7 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
             [Param(key, text) for key, text in _parameters(row).items()],
             [RunTag(key, text) for key, text in tags.items()],
         )
-        # A run that ended early lacks some of these.
+        # A run that ended early lacks some of these columns.
         seconds = sum(values.get(column) or 0.0 for column in ("load_s", "warmup_s", "fit_wall_s"))
         status = RunStatus.FINISHED if row["status"] == "ok" else RunStatus.FAILED
         client.set_terminated(
@@ -114,4 +114,4 @@ def _parameters(row: Mapping[str, Any]) -> dict[str, str]:
         for key, value in parameters.items()
     }
     texts["seed"] = str(row["seed"])
-    return {key: text[:_MAX_PARAMETER] for key, text in texts.items()}
+    return {key: text[:_MAX_PARAMETER_CHARS] for key, text in texts.items()}

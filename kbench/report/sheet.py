@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table below its name: the first `words` columns hold text, the others numbers.
+    """A table below its name: the first `n_text_columns` columns hold text, the others numbers.
 
     `groups` has a name for each column except the first. A format of limited width then cuts the
     table into pieces, and neighbouring columns with equal group names stay together if they fit.
     """
 
     name: str
-    words: int
+    n_text_columns: int
     header: list[str]
     rows: list[list[str]]
     notes: list[str] = field(default_factory=list)

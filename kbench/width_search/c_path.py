@@ -108,7 +108,7 @@ def along_c(
     max_steps: int,
     climb_steps: int | None = None,
     epsilon: float = 0.0,
-    narrower: Sequence[float] = (),
+    narrower_tubes: Sequence[float] = (),
     deadline: Deadline | None = None,
 ) -> Iterator[PathSolution]:
     """Solve a problem for increasing values of C, then for narrower tubes at the last of them.
@@ -118,16 +118,17 @@ def along_c(
     max_steps : Limit on steps for each C
     climb_steps : Limit on steps for each value on the way to the first C; default `max_steps`
     epsilon : Half the width of the tube for all values of C
-    narrower : decreasing values of epsilon
-        The last C is solved with each of these, too, started from the solution before.
+    narrower_tubes : decreasing values of epsilon
+        The last C is solved with each of these, too, started from the previous solution.
 
     Raises OutOfTime: the deadline has passed before a value of C was solved.
 
-    O(n) a step, about n steps a model; O(n n_sv) at the end of each.
+    O(n) a step, about n steps a model; O(n n_sv) at the end of each model.
     """
     (points, factor, rows, slot), z, unit_lower, unit_upper = problem
     n, unit = len(z), np.maximum(unit_upper, -unit_lower)
     climb_steps = max_steps if climb_steps is None else climb_steps
+    # `values` and `state` have the rows that `kbench.solvers.small.steps` numbers.
     values = np.zeros((8, n))
     # At b = 0 the residual is z; sums over kernel rows start from there.
     values[Z] = values[RESIDUAL] = values[EXACT_RESIDUAL] = z
@@ -136,20 +137,22 @@ def along_c(
     state[DIAGONAL] = 1.0
     report = np.zeros(N_REPORTED)
     report[ROWS], report[INTERCEPT] = np.count_nonzero(slot >= 0), 0.5 * (z.max() + z.min())
-    known = np.ones(n, np.uint8)
-    one_class = (points, None, _NO_VALUES, known)
-    no_second_class = (np.empty((len(points), 0), np.float32), None, _NO_VALUES, known[:0])
+    is_known = np.ones(n, np.uint8)
+    one_class = (points, None, _NO_VALUES, is_known)
+    no_second_class = (np.empty((len(points), 0), np.float32), None, _NO_VALUES, is_known[:0])
     sums = np.empty(points.shape[1], np.float32)
     kernel = (*one_class, *no_second_class, _NO_VALUES, factor, sums, rows, slot)
 
-    problems = [(C, epsilon, wanted) for C, wanted in _climb(Cs)]
-    problems += [(Cs[-1], tube, True) for tube in narrower]
+    problems = [(C, epsilon, wanted) for C, wanted in _with_climb(Cs)]
+    problems += [(Cs[-1], tube, True) for tube in narrower_tubes]
     last_c, last_tube, solved = 0.0, epsilon, True
     for C, tube, wanted in problems:
         if deadline is not None and deadline.passed:
             raise OutOfTime
-        at_bound = bool(np.any((beta != 0.0) & ((beta <= values[LOWER]) | (beta >= values[UPPER]))))
-        if last_c == 0.0 or tube < last_tube or at_bound or not solved:
+        any_at_bound = bool(
+            np.any((beta != 0.0) & ((beta <= values[LOWER]) | (beta >= values[UPPER])))
+        )
+        if last_c == 0.0 or tube < last_tube or any_at_bound or not solved:
             if last_c > 0.0:
                 largest = (np.abs(beta) / unit).max(initial=0.0)
                 curvature, slope = matmul(beta, z - e), matmul(z, beta) - tube * np.abs(beta).sum()
@@ -181,18 +184,18 @@ def _descend(
     report: np.ndarray,
     deadline: Deadline | None,
 ) -> int:
-    """Run `descend`; with a deadline, in slices of n steps, after each of which it may end.
+    """Run `descend`; with a deadline, in slices of n steps, after each of which `descend` may end.
 
     Raises OutOfTime: the deadline passed before the problem was solved.
     """
     if deadline is None or deadline.seconds_left() is None:
         return int(descend(*arguments, tol, max_steps, True, report))
-    n, first = arguments[-5].shape[1], report[STEPS]
+    n, first_step = arguments[-5].shape[1], report[STEPS]
     while True:
-        before = report[STEPS]
-        left = max_steps - int(before - first)
-        status = int(descend(*arguments, tol, min(n, left), before == first, report))
-        if status != OUT_OF_STEPS or min(n, left) == left or report[STEPS] == before:
+        step = report[STEPS]
+        steps_left = max_steps - int(step - first_step)
+        status = int(descend(*arguments, tol, min(n, steps_left), step == first_step, report))
+        if status != OUT_OF_STEPS or min(n, steps_left) == steps_left or report[STEPS] == step:
             return status
         if deadline.passed:
             raise OutOfTime
@@ -210,12 +213,12 @@ def in_time(solutions: Iterator[PathSolution]) -> list[PathSolution]:
     return solved
 
 
-def _climb(Cs: Sequence[float]) -> Iterator[tuple[float, bool]]:
+def _with_climb(Cs: Sequence[float]) -> Iterator[tuple[float, bool]]:
     """Pairs (C, wanted): smaller values on the way to the first C, not wanted, then all `Cs`."""
     smaller = []
-    C = Cs[0] / constants.CLIMB
+    C = Cs[0] / constants.CLIMB_FACTOR
     while C >= constants.FIRST_C:
         smaller.append(C)
-        C /= constants.CLIMB
+        C /= constants.CLIMB_FACTOR
     yield from ((C, False) for C in reversed(smaller))
     yield from ((C, True) for C in Cs)

@@ -31,19 +31,20 @@ _CACHED_ROWS = 32
 # Least exponent of a kernel value: values below 2^-126 would be denormal numbers, with which
 # processors compute many times more slowly.
 _MIN_EXPONENT = -100.0 * math.log(2.0)
-# Features up to which models of two classes compute rows when they first need them. They need half
-# of the rows or fewer, but each width computes the differences again: of 1,600 rows a value takes
-# 0.9 ns with 8 features, 2.2 with 22 and 3.9 with 54; a value of `matrix`, for three widths, 1.7
-# with 54. Set by hand.
-_FEW_FEATURES = 32
+# Features up to which models of two classes compute rows when they first need them. Such models
+# need half of the rows or fewer, but each width computes the differences again: of 1,600 rows a
+# value takes 0.9 ns with 8 features, 2.2 with 22 and 3.9 with 54; a value of `matrix`, for three
+# widths, 1.7 with 54. Set by hand.
+_MAX_ON_DEMAND_FEATURES = 32
 # Squared distances between validation and training rows are kept for all widths if there are at
-# most this many: 16 MiB of float32. Writing more to new memory costs as much as computing it again.
+# most this many: 16 MiB of float32. Writing more distances to new memory costs as much as computing
+# them again.
 # Set by hand.
-_KEPT_DISTANCES = 2**22
+_MAX_KEPT_DISTANCES = 2**22
 # CSR rows are made dense if they take at most this many entries, 256 MiB of float32, and have at
-# most `_DENSE_COLUMNS` columns, because products then take time for each column. Set by hand.
-_DENSE_ENTRIES = 2**26
-_DENSE_COLUMNS = 2**14
+# most `_MAX_DENSE_COLUMNS` columns, because products then take time for each column. Set by hand.
+_MAX_DENSE_ENTRIES = 2**26
+_MAX_DENSE_COLUMNS = 2**14
 # Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs. Set by hand.
 _MEDIAN_ROWS = 500
 
@@ -79,7 +80,7 @@ class PreparedRows:
     def __init__(self, X: Any, kernel: str, rng: np.random.Generator) -> None:
         n, d = X.shape
         self.kernel, self._exponent = kernel, 0
-        fits_dense = d <= _DENSE_COLUMNS and n * d <= _DENSE_ENTRIES
+        fits_dense = d <= _MAX_DENSE_COLUMNS and n * d <= _MAX_DENSE_ENTRIES
         if kernel == "rbf" and (not sp.issparse(X) or fits_dense):
             X = X.toarray() if sp.issparse(X) else X
             X = X - origin_of(X)
@@ -139,15 +140,15 @@ class PreparedRows:
             return _GaussianGram(self, training, validation)
         return _KernelGram(self, training, validation)
 
-    def scratch(self, which: int, n: int) -> np.ndarray:
+    def scratch(self, buffer_index: int, n: int) -> np.ndarray:
         """Return an uninitialised (n, n) float32 view of one of two scratch buffers.
 
         The first touch of new memory costs as much as the kernel values in it; so the search
         keeps its two largest matrices between sets of rows.
         """
-        if len(self._scratch[which]) < n * n:
-            self._scratch[which] = np.empty(n * n, np.float32)
-        return self._scratch[which][: n * n].reshape(n, n)
+        if len(self._scratch[buffer_index]) < n * n:
+            self._scratch[buffer_index] = np.empty(n * n, np.float32)
+        return self._scratch[buffer_index][: n * n].reshape(n, n)
 
 
 class _GaussianGram:
@@ -158,10 +159,10 @@ class _GaussianGram:
         self._rows, self._A = rows, A
         # ||x - z||^2 = <(-2 x, ||x||^2, 1), (z, 1, ||z||^2)>
         self._right = np.column_stack([A, np.ones_like(a), a])
-        self._left = _left(rows.X[validation], rows._norms[validation])
+        self._left = _left_factors(rows.X[validation], rows._norms[validation])
         self._distances: np.ndarray | None = None
         self._to_validation: np.ndarray | None = None
-        if len(validation) * len(training) <= _KEPT_DISTANCES:
+        if len(validation) * len(training) <= _MAX_KEPT_DISTANCES:
             self._to_validation = matmul(self._left, self._right.T)
 
     def matrix(self, gamma: float) -> np.ndarray:
@@ -171,7 +172,7 @@ class _GaussianGram:
             # Not A @ A.T: NumPy copies one half of such a product to the other, which takes as long
             # as to compute it with 250 features, and longer with fewer.
             self._distances = self._rows.scratch(1, n)
-            matmul(_left(self._A, self._right[:, -1]), self._right.T, out=self._distances)
+            matmul(_left_factors(self._A, self._right[:, -1]), self._right.T, out=self._distances)
         for start in range(0, n, _CACHED_ROWS):
             rows = slice(start, start + _CACHED_ROWS)
             _exponentiate(self._distances[rows], gamma, out[rows])
@@ -180,7 +181,7 @@ class _GaussianGram:
 
     def kernel_rows(self, gamma: float) -> KernelRows:
         n, d = self._A.shape
-        if d > _FEW_FEATURES:
+        if d > _MAX_ON_DEMAND_FEATURES:
             return stored(self.matrix(gamma))
         gamma = self._rows.scaled(gamma)
         return on_demand(by_feature(self._A), gamma, self._rows.scratch(0, n))
@@ -199,7 +200,7 @@ class _GaussianGram:
             yield rows, values
 
 
-def _left(X: np.ndarray, norms: np.ndarray) -> np.ndarray:
+def _left_factors(X: np.ndarray, norms: np.ndarray) -> np.ndarray:
     """Left factors of squared distances : (n, d + 2), for rows X and their squared norms."""
     return np.column_stack([np.float32(-2.0) * X, norms, np.ones_like(norms)])
 

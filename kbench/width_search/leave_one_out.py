@@ -23,10 +23,10 @@ from kbench.width_search.surface import Surface
 
 # Multiplications of an eigendecomposition of m rows, as a multiple of m^3 (G. Golub and C. Van
 # Loan, "Matrix Computations", 4th edition, 2013, section 8.3: 9 m^3 operations).
-_PRODUCTS_OF_EIGENVALUES = 9.0
-# Octaves beyond the widths of a rung up to which the surface may place the best one: farther away
-# it only extrapolates. Set by hand.
-_BEYOND = 0.5
+_EIGEN_PRODUCTS = 9.0
+# Octaves beyond the widths of a rung up to which the surface may place the best width: farther
+# away the surface only extrapolates. Set by hand.
+_MAX_OCTAVES_BEYOND = 0.5
 
 
 def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ class RidgeSearch:
     gamma, alpha : float
     error : float
         Leave-one-out mean squared error on the rows of the last rung, at the point nearest to the
-        choice; `relative_deviation` is its sampling error as a fraction of it.
+        choice; `relative_deviation` is the sampling error of `error` as a fraction of `error`.
     columns : dict of str to lists
         n_rows, gamma, alpha and error of every model.
     effective_fraction, mean_value : float
@@ -95,10 +95,10 @@ class RidgeSearch:
         mean kernel value between these rows; 1 if that rung was not measured.
     seconds_per_product : float
         Measured wall seconds of a multiplication in the factorisations of the search, from which
-        the cost of later ones is estimated.
+        the cost of later factorisations is estimated.
 
-    A width is not begun if the last one makes it likely to end after the deadline; the first one is
-    always measured, on 600 rows at most.
+    A width is not begun if the seconds of the last width make it likely to end after the deadline;
+    the first width is always measured, on 600 rows at most.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class RidgeSearch:
         surface = self._rung(0, self._first_rows(), constants.WIDTHS)
         if n > constants.RIDGE_ROWS[0] and not deadline.passed:
             m = min(n, constants.RIDGE_ROWS[1])
-            surface = self._rung(1, m, self._promising(surface, m))
+            surface = self._rung(1, m, self._promising_widths(surface, m))
             if n > constants.RIDGE_ROWS[1]:
                 surface = self._last_rung(surface)
         self._choose(surface)
@@ -131,24 +131,24 @@ class RidgeSearch:
     def _first_rows(self) -> int:
         """Rows of the first rung: as many as the deadline is expected to leave time for."""
         max_rows = min(len(self._rows), constants.RIDGE_ROWS[0])
-        left = self._deadline.seconds_left()
+        seconds_left = self._deadline.seconds_left()
         pilot_rows = constants.PILOT_ROWS
-        if left is None or max_rows <= pilot_rows:
+        if seconds_left is None or max_rows <= pilot_rows:
             return max_rows
         start, sample = self._trace.running_s(), self._order[:pilot_rows]
         K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit)
         errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES)
         rate = (self._trace.running_s() - start) / pilot_rows**3
-        affordable = np.cbrt(left / max(len(constants.WIDTHS) * rate, 1e-300))
+        affordable = np.cbrt(seconds_left / max(len(constants.WIDTHS) * rate, 1e-300))  # guard
         return int(np.clip(affordable, pilot_rows, max_rows))
 
-    def _rung(self, number: int, m: int, widths: np.ndarray) -> Surface:
+    def _rung(self, rung_number: int, m: int, widths: np.ndarray) -> Surface:
         """Measure all ridges of some widths on samples of m rows."""
-        n_samples = min(constants.RIDGE_SAMPLES[number], len(self._order) // m)
+        n_samples = min(constants.RIDGE_SAMPLES[rung_number], len(self._order) // m)
         samples = [self._order[k * m : (k + 1) * m] for k in range(n_samples)]
         # Widths in the middle first: the deadline may leave no time for the others.
         for u in sorted(widths, key=lambda u: (abs(u), u)):
-            products = _PRODUCTS_OF_EIGENVALUES * n_samples * float(m) ** 3
+            products = _EIGEN_PRODUCTS * n_samples * float(m) ** 3
             if not self._has_time(products):
                 break
             start = self._trace.running_s()
@@ -159,14 +159,16 @@ class RidgeSearch:
                 K = self._rows.gram(sample, sample[:0]).matrix(gamma)
                 squares.append(errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES) ** 2)
             self.seconds_per_product = (self._trace.running_s() - start) / products
-            self._record(number, m, u, constants.RIDGES, np.vstack(squares))
+            self._record(rung_number, m, u, constants.RIDGES, np.vstack(squares))
         return self._surface()
 
     def _has_time(self, products: float) -> bool:
         """Whether `products` multiplications should end in time, or nothing was measured."""
-        left = self._deadline.seconds_left()
-        nothing = not self.columns["error"]
-        return left is None or nothing or self.seconds_per_product * products < left
+        seconds_left = self._deadline.seconds_left()
+        is_first = not self.columns["error"]
+        return (
+            seconds_left is None or is_first or self.seconds_per_product * products < seconds_left
+        )
 
     def _last_rung(self, surface: Surface) -> Surface:
         """Measure the best point with more rows, then smaller and larger widths while errors fall.
@@ -174,11 +176,11 @@ class RidgeSearch:
         Each width has the ridge that the surface expects to be its best one.
         """
         sample = self._order[: constants.RIDGE_ROWS[2]]
-        candidates = self._candidates(_BEYOND)
+        candidates = self._candidates(_MAX_OCTAVES_BEYOND)
         next_u = candidates[surface.mean(_at_goal(candidates)).argmin(), 0]
         measured: dict[float, float] = {}
         products = float(len(sample)) ** 3
-        while next_u is not None and len(measured) < constants.POINTS:
+        while next_u is not None and len(measured) < constants.POINTS_PER_RUNG:
             if not self._has_time(products):
                 break
             u, start = float(next_u), self._trace.running_s()
@@ -204,10 +206,13 @@ class RidgeSearch:
             np.arange(widths.min() - beyond, widths.max() + beyond + 0.01, constants.SPACING)
         )
 
-    def _record(self, number: int, m: int, u: float, vs: np.ndarray, squares: np.ndarray) -> None:
+    def _record(
+        self, rung_number: int, m: int, u: float, vs: np.ndarray, squares: np.ndarray
+    ) -> None:
         """Keep the squared errors (rows, len(vs)) of models of m rows."""
         gamma, t = self._rows.unit * 2.0**u, np.log2(m / len(self._rows))
         errors = squares.mean(axis=0)
+        # Guard: all errors may be 0.
         deviations = np.sqrt((squares**2).sum(axis=0)) / np.maximum(squares.sum(axis=0), 1e-300)
         for alpha, error in zip(2.0**vs, errors * self._scale**2, strict=True):
             self._trace(validation_error=error, gamma=gamma, alpha=alpha, n_rows=m)
@@ -221,12 +226,12 @@ class RidgeSearch:
         self._deviations = np.append(
             self._deviations, constants.PAIRED_DEVIATION * np.minimum(deviations, 1.0)
         )
-        self._rungs = np.append(self._rungs, np.full(len(vs), number))
+        self._rungs = np.append(self._rungs, np.full(len(vs), rung_number))
 
     def _surface(self) -> Surface:
         return Surface(self._points, self._log_errors, self._rungs, self._deviations)
 
-    def _promising(self, surface: Surface, m: int) -> np.ndarray:
+    def _promising_widths(self, surface: Surface, m: int) -> np.ndarray:
         """Widths around the best one for m rows and the best one for all rows."""
         u, v = (axis.ravel() for axis in np.meshgrid(constants.WIDTHS, constants.RIDGES))
         best = []
@@ -236,22 +241,24 @@ class RidgeSearch:
         distance = np.minimum(
             np.abs(constants.WIDTHS - best[0]), np.abs(constants.WIDTHS - best[1])
         )
-        return np.sort(constants.WIDTHS[np.argsort(distance, kind="stable")[: constants.POINTS]])
+        return np.sort(
+            constants.WIDTHS[np.argsort(distance, kind="stable")[: constants.POINTS_PER_RUNG]]
+        )
 
     def _choose(self, surface: Surface) -> None:
         last = self._rungs == self._rungs[-1]
         last_points = self._points[last, :2]
         if self._rungs[-1] < 2:
-            near = self._candidates(_BEYOND)
+            candidates = self._candidates(_MAX_OCTAVES_BEYOND)
         else:
-            near = self._candidates(constants.TRUST)
+            candidates = self._candidates(constants.TRUST_RADIUS)
             best = last_points[self._log_errors[last].argmin()]
-            near = near[np.abs(near - best).max(axis=1) <= constants.TRUST]
-        mean = surface.mean(_at_goal(near))
+            candidates = candidates[np.abs(candidates - best).max(axis=1) <= constants.TRUST_RADIUS]
+        mean = surface.mean(_at_goal(candidates))
         octave_cost = (
             constants.OCTAVE_COST * np.median(self._deviations[last]) / constants.PAIRED_DEVIATION
         )
-        u, v = near[(mean + octave_cost * (near[:, 0] - near[:, 1])).argmin()]
+        u, v = candidates[(mean + octave_cost * (candidates[:, 0] - candidates[:, 1])).argmin()]
         self.gamma, self.alpha = float(self._rows.unit * 2.0**u), float(2.0**v)
         nearest = int(np.flatnonzero(last)[np.abs(last_points - (u, v)).sum(axis=1).argmin()])
         self.error = float(self.columns["error"][nearest])
@@ -260,6 +267,7 @@ class RidgeSearch:
 
 def _all_ridges(widths: np.ndarray) -> np.ndarray:
     """Points (q, 2) of each width with ridges of a fine grid."""
+    # The end is in the range although sums of the spacing round.
     ridges = np.arange(constants.RIDGES[0], constants.RIDGES[-1] + 0.01, constants.SPACING)
     return np.column_stack([axis.ravel() for axis in np.meshgrid(widths, ridges)])
 

@@ -32,7 +32,7 @@ class Rung:
     kind: str  # "fold", "sample" or, for neighbourhoods, "cell"
     pairs: Pairs
     n_all: int  # number of all training rows of the search
-    steps: int  # limit on steps for each training row
+    steps_per_row: int  # limit on steps for each training row
     is_cross: bool = False  # whether its points are the neighbours of the minimum
 
     @property
@@ -44,10 +44,10 @@ class Rung:
         return self.kind == "cell"
 
     @property
-    def place(self) -> tuple[float, float]:
+    def t_and_local(self) -> tuple[float, float]:
         """(t, local) of `kbench.width_search.surface`.
 
-        Around validation rows of a neighbourhood half of the rows train: t = -1.
+        In a neighbourhood half of the rows around the validation rows train, so t = -1.
         """
         return (-1.0, 1.0) if self.is_local else (math.log2(self.n_rows / self.n_all), 0.0)
 
@@ -61,11 +61,11 @@ class Measured(NamedTuple):
     deviation: float  # of the logarithm of the error
     solved: bool
     support_fraction: float
-    largest: float  # absolute value of the largest dual coefficient, as a multiple of C
+    largest_coef: float  # absolute value of the largest dual coefficient, as a multiple of C
     seconds: float  # of the model of one pair
 
 
-def folds_or_samples(order: np.ndarray, max_values: float, steps: int) -> Rung:
+def folds_or_samples(order: np.ndarray, max_values: float, steps_per_row: int) -> Rung:
     """The rung of all rows that takes at most `max_values` kernel values for each width.
 
     k folds train on n (k - 1) / k rows each, which takes n^2 (k - 1)^2 / k values. If even two
@@ -75,23 +75,24 @@ def folds_or_samples(order: np.ndarray, max_values: float, steps: int) -> Rung:
     for k in constants.FOLDS:
         if n**2 * (k - 1) ** 2 / k <= max_values:
             folds = np.array_split(np.arange(n), min(k, n))
-            # Ranges of the order, not every k-th row: in it, classes of equal size take turns.
+            # Folds are ranges of the order, because classes of equal size take turns in it: every
+            # k-th row could be of one class.
             pairs = [(np.delete(order, held_out), order[held_out]) for held_out in folds]
-            return Rung("fold", pairs, n, steps)
-    size, pairs = math.isqrt(int(max_values / 2)), []
-    for start in (0, size):
-        others = np.concatenate([order[start + size :], order[:start]])
-        pairs.append((order[start : start + size], others[: constants.VALIDATION_ROWS]))
-    return Rung("sample", pairs, n, steps)
+            return Rung("fold", pairs, n, steps_per_row)
+    n_sampled, pairs = math.isqrt(int(max_values / 2)), []
+    for start in (0, n_sampled):
+        others = np.concatenate([order[start + n_sampled :], order[:start]])
+        pairs.append((order[start : start + n_sampled], others[: constants.VALIDATION_ROWS]))
+    return Rung("sample", pairs, n, steps_per_row)
 
 
 def neighbourhoods(
-    rows: PreparedRows, rng: np.random.Generator, steps: int, is_cross: bool = False
+    rows: PreparedRows, rng: np.random.Generator, steps_per_row: int, is_cross: bool = False
 ) -> Rung:
     """The rung of neighbourhoods of random rows, the last of which `measure` may leave out."""
     centres = rng.integers(len(rows), size=constants.MAX_NEIGHBOURHOODS)
     pairs = [_neighbourhood(rows, int(centre), rng) for centre in centres]
-    return Rung("cell", pairs, len(rows), steps, is_cross)
+    return Rung("cell", pairs, len(rows), steps_per_row, is_cross)
 
 
 def _neighbourhood(
@@ -105,19 +106,19 @@ def _neighbourhood(
     return training, inner[:n_validation]
 
 
-class _Pace:
-    """Whether a stage may begin: its seconds are estimated from the last stage's, by its work."""
+class _StageTimer:
+    """Decides whether a stage may begin, by its work and the seconds per work of the last stage."""
 
     def __init__(self, deadline: Deadline, trace: Trace) -> None:
         self._deadline, self._trace = deadline, trace
         self._rate = 0.0  # seconds for each unit of work
 
     def may_begin(self, work: float) -> bool:
-        left = self._deadline.seconds_left()
+        seconds_left = self._deadline.seconds_left()
         self._start, self._work = self._trace.running_s(), work
-        return left is None or (left > 0.0 and self._rate * work <= left)
+        return seconds_left is None or (seconds_left > 0.0 and self._rate * work <= seconds_left)
 
-    def ended(self) -> float:
+    def end(self) -> float:
         """Seconds since the stage began."""
         seconds = self._trace.running_s() - self._start
         self._rate = seconds / self._work
@@ -135,18 +136,18 @@ def measure(
     """Measure every point of a rung; None for points that the deadline left no time for."""
     q = len(points)
     losses = np.zeros((q, 3))  # sums of loss, squared loss and weight
-    n_rows, solved, largest = np.zeros(q, int), np.ones(q, bool), np.zeros(q)
-    support, seconds = np.zeros(q), np.full(q, np.nan)
+    n_rows, solved, largest_coef = np.zeros(q, int), np.ones(q, bool), np.zeros(q)
+    support_fractions, seconds = np.zeros(q), np.full(q, np.nan)
     # Widths in the middle (u = 1) first: the deadline may leave no time for the others.
-    us = sorted({point.u for point in points}, key=lambda u: (abs(u - 1.0), u))
-    pace = _Pace(deadline, trace)
+    log_widths = sorted({point.u for point in points}, key=lambda u: (abs(u - 1.0), u))
+    timer = _StageTimer(deadline, trace)
     pairs = rung.pairs
     if not rung.is_local:
         pairs = [subset for pair in pairs for subset in task.subproblems(rows, *pair)]
-    for number, (training, validation) in enumerate(pairs):
+    for pair_number, (training, validation) in enumerate(pairs):
         # Further neighbourhoods are left out once the error of the best point is precise.
-        precise = _relative(losses[losses[:, 0].argmin()]) <= constants.LOCAL_ERRORS**-0.5
-        if rung.is_local and number and precise:
+        precise = _relative_error(losses[losses[:, 0].argmin()]) <= constants.LOCAL_ERRORS**-0.5
+        if rung.is_local and pair_number and precise:
             break
         training = task.arranged(training)
         constant = task.constant_losses(training, validation)
@@ -155,26 +156,28 @@ def measure(
             n_rows += len(validation)
             continue
         gram: Gram = rows.gram(training, validation)
-        for u in us:
-            places = sorted((p.v, i) for i, p in enumerate(points) if p.u == u)
-            which = [i for _, i in places]
-            gamma, Cs = rows.unit * 2.0**u, [2.0**v for v, _ in places]
-            if not pace.may_begin(float(len(training)) ** 2 * len(Cs)):
+        for u in log_widths:
+            ordered_points = sorted((p.v, i) for i, p in enumerate(points) if p.u == u)
+            point_indices = [i for _, i in ordered_points]
+            gamma, Cs = rows.unit * 2.0**u, [2.0**v for v, _ in ordered_points]
+            if not timer.may_begin(float(len(training)) ** 2 * len(Cs)):
                 break
-            max_steps = rung.steps * len(training)
+            max_steps = rung.steps_per_row * len(training)
             try:
                 result = task.losses(gram, gamma, Cs, training, validation, max_steps, deadline)
             except OutOfTime:
                 break
             # A deadline may have left out the last values of C.
-            which = which[: len(result.losses)]
-            seconds[which] = task.subproblem_factor * pace.ended() / len(which)
-            losses[which] += result.losses
-            n_rows[which] += len(validation)
-            solved[which] &= result.solved
-            support[which] = result.support_fraction
-            largest[which] = np.maximum(largest[which], result.largest)
-            if len(which) < len(Cs):
+            point_indices = point_indices[: len(result.losses)]
+            seconds[point_indices] = task.subproblem_factor * timer.end() / len(point_indices)
+            losses[point_indices] += result.losses
+            n_rows[point_indices] += len(validation)
+            solved[point_indices] &= result.solved
+            support_fractions[point_indices] = result.support_fraction
+            largest_coef[point_indices] = np.maximum(
+                largest_coef[point_indices], result.largest_coef
+            )
+            if len(point_indices) < len(Cs):
                 break
         else:
             continue
@@ -187,16 +190,16 @@ def measure(
             float(losses[i, 0] / losses[i, 2]),
             n_training,
             int(n_rows[i]),
-            _relative(losses[i]),
+            _relative_error(losses[i]),
             bool(solved[i]),
-            float(support[i]),
-            float(largest[i]),
+            float(support_fractions[i]),
+            float(largest_coef[i]),
             float(np.nan_to_num(seconds[i])),
         )
         for i in range(q)
     ]
 
 
-def _relative(sums: np.ndarray) -> float:
-    """Sampling error of a sum of losses as a fraction of it; sums : loss, squared loss, weight."""
+def _relative_error(sums: np.ndarray) -> float:
+    """Sampling error of a sum of losses, divided by the sum; sums : loss, squared loss, weight."""
     return float(min(np.sqrt(sums[1]) / sums[0], 1.0)) if sums[0] > 0.0 else 1.0

@@ -50,11 +50,11 @@ class Surface:
             factor = scipy.linalg.cholesky(
                 self._covariance(points, points, drift) + noise, lower=True
             )
-            white = scipy.linalg.solve_triangular(factor, residual, lower=True)
-            likelihood = matmul(-0.5 * white, white) - np.log(factor.diagonal()).sum()
+            whitened = scipy.linalg.solve_triangular(factor, residual, lower=True)
+            likelihood = matmul(-0.5 * whitened, whitened) - np.log(factor.diagonal()).sum()
             if likelihood > best:
                 best, self.drift, self._factor = likelihood, drift, factor
-                self._weights = scipy.linalg.solve_triangular(factor.T, white)
+                self._weights = scipy.linalg.solve_triangular(factor.T, whitened)
 
     def _covariance(self, P: np.ndarray, Q: np.ndarray, drift: float) -> np.ndarray:
         du, dv = np.subtract.outer(P[:, 0], Q[:, 0]), np.subtract.outer(P[:, 1], Q[:, 1])
@@ -72,42 +72,42 @@ class Surface:
     def _moments(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (q,) and covariance (q, q) of the log errors at points Q : (q, 4)."""
         cross = self._covariance(self._points, Q, self.drift)
-        half = scipy.linalg.solve_triangular(self._factor, cross, lower=True)
-        return self.mean(Q), self._covariance(Q, Q, self.drift) - matmul(half.T, half)
+        whitened = scipy.linalg.solve_triangular(self._factor, cross, lower=True)
+        return self.mean(Q), self._covariance(Q, Q, self.drift) - matmul(whitened.T, whitened)
 
     def propose(
         self,
         candidates: np.ndarray,
-        place: tuple[float, float],
+        t_and_local: tuple[float, float],
         goal: tuple[float, float],
         count: int,
-        known: np.ndarray,
+        is_known: np.ndarray,
     ) -> np.ndarray:
         """Parameters to try on the next rung.
 
         Parameters
         ----------
         candidates : (q, 2) of (u, v)
-        place : (t, local) of the models of the next rung
+        t_and_local : (t, local) of the models of the next rung
         goal : (t, local) of the models for which the parameters are to be best
-        known : (q,) bool. Candidates that have been tried on the rows of the rung already.
+        is_known : (q,) bool. Candidates that have been tried on the rows of the rung already.
 
         Returns
         -------
         (at most count, 2)
-            In the order of `candidates`: the best one at the goal and the best one of the rung,
-            unless they are known (the two show the drift), and those of the largest expected
-            improvement at the goal, each computed as if the ones chosen before it were known.
-            No rows if nothing is expected to improve.
+            In the order of `candidates`: the best candidate at the goal and the best candidate of
+            the rung, unless they are known (the two show the drift), then candidates of the largest
+            expected improvement at the goal, each computed as if the candidates chosen before were
+            known. No rows if no candidate is expected to improve the error.
         """
         q = len(candidates)
         at_goal = np.column_stack([candidates, np.tile(goal, (q, 1))])
-        of_rung = np.column_stack([candidates, np.tile(place, (q, 1))])
+        of_rung = np.column_stack([candidates, np.tile(t_and_local, (q, 1))])
         mean, covariance = self._moments(np.vstack([at_goal, of_rung]))
-        at_rung, mean = int(mean[q:].argmin()), mean[:q]
+        best_on_rung, mean = int(mean[q:].argmin()), mean[:q]
         best = int(mean.argmin())
-        chosen = [i for i in dict.fromkeys((best, at_rung)) if not known[i]][:count]
-        useless = known | (mean > mean[best] + constants.HOPELESS)
+        chosen = [i for i in dict.fromkeys((best, best_on_rung)) if not is_known[i]][:count]
+        is_excluded = is_known | (mean > mean[best] + constants.MAX_EXPECTED_EXCESS)
         for i in chosen:
             covariance = _conditioned(covariance, q + i)
         while len(chosen) < count:
@@ -116,7 +116,7 @@ class Surface:
             gain = (mean[best] - mean) / deviation
             density = np.exp(-(gain**2) / 2.0) / np.sqrt(2.0 * np.pi)
             improvement = deviation * (gain * ndtr(gain) + density)
-            improvement[useless] = improvement[chosen] = 0.0
+            improvement[is_excluded] = improvement[chosen] = 0.0
             if improvement.max() < constants.MIN_IMPROVEMENT:
                 break
             chosen.append(int(improvement.argmax()))
@@ -126,7 +126,7 @@ class Surface:
 
 def _matern(du: np.ndarray, dv: np.ndarray) -> np.ndarray:
     """Correlation of smoothness 3/2 at distances du and dv."""
-    of_width, of_c = constants.LENGTHS
+    of_width, of_c = constants.CORRELATION_LENGTHS
     r = np.sqrt(3.0 * ((du / of_width) ** 2 + (dv / of_c) ** 2))
     return (1.0 + r) * np.exp(-r)
 

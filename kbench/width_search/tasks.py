@@ -24,16 +24,16 @@ class Losses(NamedTuple):
     solved: np.ndarray  # (p,) whether all problems reached the tolerance
     support_fraction: np.ndarray  # (p,) fraction of training rows that are support vectors
     # (p,) absolute value of the largest dual coefficient, as a multiple of C and the row's factor
-    largest: np.ndarray
+    largest_coef: np.ndarray
 
 
 class SearchTargets(Protocol):
     """Targets of all rows, and the losses of models trained on some of them."""
 
-    worst: float  # Error of the best constant
+    constant_error: float  # Error of the best constant
     scale_of_c: float  # C of the final model divided by C of the search
-    last_values: int  # Kernel values for one width between the training rows of the last rung
-    steps: int  # Limit on steps of a model after the first rung for each training row
+    last_rung_values: int  # Kernel values for one width between the training rows of the last rung
+    steps_per_row: int  # Limit on steps of a model after the first rung for each training row
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
         """A random order of the rows in which every range represents the data."""
@@ -42,7 +42,7 @@ class SearchTargets(Protocol):
         """The first row of each class in `order`; none for a regression."""
 
     def adapt(self, error: float) -> None:
-        """Set what depends on the lowest error of the first rung, before the second one."""
+        """Set what depends on the lowest error of the first rung, before the second rung."""
 
     def subproblems(
         self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray
@@ -95,8 +95,8 @@ class Classification:
         mean 1.
     """
 
-    last_values = constants.LAST_VALUES
-    steps = constants.STEPS_OF_CLASSES
+    last_rung_values = constants.LAST_VALUES
+    steps_per_row = constants.STEPS_OF_CLASSES
 
     def __init__(
         self, index: np.ndarray, n_classes: int, *, balanced: bool, factor: np.ndarray | None = None
@@ -106,7 +106,7 @@ class Classification:
         counts = np.bincount(index, minlength=n_classes)
         weights = len(index) / (n_classes * counts) if balanced else np.ones(n_classes)
         self._weight = weights[index]
-        self.worst = 1.0 - float((weights * counts).max()) / len(index)
+        self.constant_error = 1.0 - float((weights * counts).max()) / len(index)
         self._pairs = np.array(list(itertools.combinations(range(n_classes), 2)))
         # Group of each class, and the problem of each group, once they are known.
         self._group = np.zeros(n_classes, int)
@@ -130,17 +130,17 @@ class Classification:
         if not self.is_grouped:
             return [(training, validation)]
         if not self._groups:
-            self._divide(rows)
-        of_training, of_validation = (
+            self._set_groups(rows)
+        training_groups, validation_groups = (
             self._group[self._index[subset]] for subset in (training, validation)
         )
         return [
-            (training[of_training == g], validation[of_validation == g])
+            (training[training_groups == g], validation[validation_groups == g])
             for g in range(len(self._groups))
-            if np.any(of_training == g) and np.any(of_validation == g)
+            if np.any(training_groups == g) and np.any(validation_groups == g)
         ]
 
-    def _divide(self, rows: PreparedRows) -> None:
+    def _set_groups(self, rows: PreparedRows) -> None:
         """Set the groups of similar classes and their problems. O(n d)."""
         k, n = self._k, len(self._index)
         counts = np.bincount(self._index, minlength=k)
@@ -149,39 +149,43 @@ class Classification:
         means = means.toarray() if sp.issparse(means) else np.asarray(means)
         # Groups of this size have k (size - 1) / 2 pairs in all, at most `MAX_PAIRS`.
         size = max(constants.MIN_GROUP, 1 + 2 * constants.MAX_PAIRS // k)
-        groups = _halved(means, np.arange(k), math.ceil(k / size))
+        groups = _bisected(means, np.arange(k), math.ceil(k / size))
         for g, group in enumerate(map(np.sort, groups)):
             self._group[group] = g
             problem = copy.copy(self)
-            number = np.zeros(k, int)
-            number[group] = np.arange(len(group))
-            problem._index, problem._k = number[self._index], len(group)
+            index_in_group = np.zeros(k, int)
+            index_in_group[group] = np.arange(len(group))
+            problem._index, problem._k = index_in_group[self._index], len(group)
             problem._pairs = np.array(list(itertools.combinations(range(len(group)), 2)))
             problem._group, problem._groups = np.zeros(len(group), int), []
             self._groups.append(problem)
 
     def _problem_of(self, rows: np.ndarray) -> "Classification":
-        """The problem of the classes of a group, if all rows are of that group; else this one."""
+        """The problem of a group of classes if all rows are of one group, else this problem."""
         if not self._groups:
             return self
-        of_rows = self._group[self._index[rows]]
-        return self._groups[of_rows[0]] if of_rows.min() == of_rows.max() else self
+        groups_of_rows = self._group[self._index[rows]]
+        return (
+            self._groups[groups_of_rows[0]]
+            if groups_of_rows.min() == groups_of_rows.max()
+            else self
+        )
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
         """A random order that spreads each class evenly: every range represents the data."""
-        place = np.empty(len(self._index))
+        position = np.empty(len(self._index))
         for c in range(self._k):
             rows = np.flatnonzero(self._index == c)
-            place[rows] = (rng.permutation(len(rows)) + rng.random()) / len(rows)
-        return np.argsort(place, kind="stable")
+            position[rows] = (rng.permutation(len(rows)) + rng.random()) / len(rows)
+        return np.argsort(position, kind="stable")
 
     def representatives(self, order: np.ndarray) -> np.ndarray:
         return order[np.sort(np.unique(self._index[order], return_index=True)[1])]
 
     def adapt(self, error: float) -> None:
-        """A classifier's loss has no scale."""
+        """Do nothing: a classifier's loss has no scale to adapt to."""
 
-    def last(self, fraction: float) -> np.ndarray:
+    def last_rows(self, fraction: float) -> np.ndarray:
         """Sorted indices of the last rows of each class, this fraction of them and at least one."""
         chosen = []
         for c in range(self._k):
@@ -222,9 +226,9 @@ class Classification:
         max_steps: int,
         deadline: Deadline,
     ) -> Losses:
-        if (problem_of_group := self._problem_of(training)) is not self:
+        if (group_problem := self._problem_of(training)) is not self:
             arguments = (gram, gamma, Cs, training, validation, max_steps, deadline)
-            return problem_of_group.losses(*arguments)
+            return group_problem.losses(*arguments)
         n, p, k = len(training), len(Cs), self._k
         if k == 2:
             kernel = gram.kernel_rows(gamma)
@@ -257,8 +261,8 @@ class Classification:
                 kernel = stored(values)
             signs = np.repeat([1.0, -1.0], [n_a, n_b])
             options: dict = {"max_steps": max_steps, "deadline": deadline}
-            of_pair = np.concatenate([factor[spans[a]], factor[spans[b]]])
-            problem = class_problem(kernel, signs, of_pair)
+            pair_factor = np.concatenate([factor[spans[a]], factor[spans[b]]])
+            problem = class_problem(kernel, signs, pair_factor)
             solutions = along_c(problem, Cs, tol=constants.TOL, **options)
             if k == 2:
                 solved_in_time = in_time(solutions)
@@ -269,9 +273,9 @@ class Classification:
                 intercepts[j, pair] = solution.intercept
                 solved[j] &= solution.solved
         coef, intercepts, solved = coef[:, :p], intercepts[:p], solved[:p]
-        used = np.any(coef, axis=2)
-        largest = (np.abs(coef).max(axis=2) / factor[:, None]).max(axis=0) / np.array(Cs[:p])
-        support = np.flatnonzero(np.any(used, axis=1))
+        is_support = np.any(coef, axis=2)
+        largest_coef = (np.abs(coef).max(axis=2) / factor[:, None]).max(axis=0) / np.array(Cs[:p])
+        support = np.flatnonzero(np.any(is_support, axis=1))
         index = self._index[training[support]]
         of_class = [slice(*np.searchsorted(index, (c, c + 1))) for c in range(k)]
         coef = coef[support]
@@ -286,7 +290,7 @@ class Classification:
             values = np.moveaxis(sums[a, ..., b - 1] + sums[b, ..., a], 0, -1) + intercepts
             truth = self._index[validation[rows]]
             wrong[rows] = self._winners(values) != truth[:, None]
-        return Losses(self._sums(wrong, validation), solved, used.mean(axis=0), largest)
+        return Losses(self._sums(wrong, validation), solved, is_support.mean(axis=0), largest_coef)
 
     def _winners(self, values: np.ndarray) -> np.ndarray:
         """Class numbers for values of the pairs : (..., pairs); positive is for the first class."""
@@ -297,7 +301,7 @@ class Classification:
         return np.argmax(matmul(won, first) + matmul(1.0 - won, second), axis=-1)
 
 
-def _halved(means: np.ndarray, classes: np.ndarray, n_groups: int) -> list[np.ndarray]:
+def _bisected(means: np.ndarray, classes: np.ndarray, n_groups: int) -> list[np.ndarray]:
     """`n_groups` groups of classes, halved again and again by the principal axis of their means.
 
     means : (k, d) of all classes, classes : (q,) class numbers to be divided
@@ -308,20 +312,22 @@ def _halved(means: np.ndarray, classes: np.ndarray, n_groups: int) -> list[np.nd
     axis = np.linalg.svd(centred, full_matrices=False)[2][0]
     ordered = classes[np.argsort(matmul(centred, axis), kind="stable")]
     first = n_groups // 2
-    cut = len(classes) * first // n_groups
-    return _halved(means, ordered[:cut], first) + _halved(means, ordered[cut:], n_groups - first)
+    boundary = len(classes) * first // n_groups
+    return _bisected(means, ordered[:boundary], first) + _bisected(
+        means, ordered[boundary:], n_groups - first
+    )
 
 
 def centre_and_scale(y: np.ndarray) -> tuple[float, float, float]:
     """Centre and scale of the targets, and the largest error that counts, in units of the scale.
 
     Mean, deviation and infinity; for heavy-tailed targets, whose deviation is much larger than
-    their interquartile range suggests, median, robust deviation and `constants.LARGEST_ERROR`:
-    otherwise few targets decide which model is best, and a tube that is a fraction of the
-    deviation holds all others.
+    their interquartile range suggests, median, robust deviation and `constants.LARGEST_ERROR`.
+    With the mean and the deviation, few of these targets would decide which model is best, and a
+    tube that is a fraction of the deviation would hold all others.
     """
     low, median, high = np.quantile(y, (0.25, 0.5, 0.75))
-    deviation, robust = float(y.std()), float(high - low) / constants.QUARTILES
+    deviation, robust = float(y.std()), float(high - low) / constants.NORMAL_IQR
     if 0.0 < robust < deviation / constants.HEAVY_TAILS:
         return float(median), robust, constants.LARGEST_ERROR
     return float(y.mean()), deviation if deviation > 0.0 else 1.0, np.inf
@@ -333,9 +339,8 @@ class Regression:
     For heavy-tailed targets (`centre_and_scale`) median and robust deviation replace them, and
     errors are clipped at `constants.LARGEST_ERROR` robust deviations of the targets. After the
     first rung, if targets or errors have heavy tails, the limit is as many robust deviations of its
-    best model's errors. Otherwise few
-    wrong targets decide which model is best, and a tube that is a fraction of the RMSE holds all
-    other errors.
+    best model's errors. Without the limit, few wrong targets would decide which model is best, and
+    a tube that is a fraction of the RMSE would hold all other errors.
 
     Parameters
     ----------
@@ -353,9 +358,10 @@ class Regression:
         Larger errors of a row are clipped to it, in deviations of y; infinite without heavy tails.
     """
 
-    # A regression has nearly all rows as support vectors, and large C where it has little noise.
-    last_values = constants.SAMPLE_VALUES
-    steps = constants.STEPS
+    # A model takes longer than of classes: nearly all rows are support vectors, and C is large
+    # where the targets have little noise. So the last rung is smaller.
+    last_rung_values = constants.SAMPLE_VALUES
+    steps_per_row = constants.STEPS
     _is_adapted = False
 
     def __init__(self, y: np.ndarray, epsilon: float, factor: np.ndarray | None = None) -> None:
@@ -365,12 +371,12 @@ class Regression:
         self.epsilon = epsilon
         # Quantiles of absolute errors on the first rung, by gamma and C.
         self._quantiles: defaultdict[tuple[float, float], list[float]] = defaultdict(list)
-        self._set_worst()
+        self._set_constant_error()
 
-    def _set_worst(self) -> None:
+    def _set_constant_error(self) -> None:
         # Without heavy tails the deviation of z is 1, but for rounding.
-        heavy = np.isfinite(self.largest_error)
-        self.worst = float(self._squares(self.z).mean()) if heavy else 1.0
+        is_heavy_tailed = np.isfinite(self.largest_error)
+        self.constant_error = float(self._squares(self.z).mean()) if is_heavy_tailed else 1.0
 
     def _squares(self, errors: np.ndarray) -> np.ndarray:
         """Losses of errors, in the unit of `z`."""
@@ -401,7 +407,7 @@ class Regression:
             if np.isfinite(self.largest_error) or robust < deviation / constants.HEAVY_TAILS:
                 self.largest_error = min(self.largest_error, constants.LARGEST_ERROR * robust)
                 deviation = min(deviation, robust)
-                self._set_worst()
+                self._set_constant_error()
         self.epsilon = max(self.epsilon, constants.TUBE_OF_ERROR * deviation)
         self._is_adapted = True
 
@@ -423,7 +429,7 @@ class Regression:
         validation: np.ndarray,
         max_steps: int,
         deadline: Deadline,
-        narrower: Sequence[float] = (),
+        narrower_tubes: Sequence[float] = (),
     ) -> Losses:
         """As in `SearchTargets`; the last C is then solved with each narrower tube, too."""
         factor = np.ones(len(training)) if self._factor is None else self._factor[training]
@@ -436,7 +442,7 @@ class Regression:
                 max_steps=max_steps,
                 climb_steps=int(constants.CLIMB_STEPS * max_steps),
                 epsilon=self.epsilon,
-                narrower=narrower,
+                narrower_tubes=narrower_tubes,
                 deadline=deadline,
             )
         )
@@ -456,6 +462,6 @@ class Regression:
         n_rows = np.full(len(solutions), len(validation))
         sums = [squares.sum(axis=0), (squares**2).sum(axis=0), n_rows]
         solved = np.array([solution.solved for solution in solutions])
-        every_c = np.array([*Cs, *[Cs[-1]] * len(narrower)])[: len(solutions)]
-        largest = (np.abs(coef) / factor[:, None]).max(axis=0) / every_c
-        return Losses(np.column_stack(sums), solved, np.mean(coef != 0.0, axis=0), largest)
+        every_c = np.array([*Cs, *[Cs[-1]] * len(narrower_tubes)])[: len(solutions)]
+        largest_coef = (np.abs(coef) / factor[:, None]).max(axis=0) / every_c
+        return Losses(np.column_stack(sums), solved, np.mean(coef != 0.0, axis=0), largest_coef)

@@ -274,9 +274,9 @@ def test_other_words_for_names_and_keys_lead_to_names_and_keys():
         for key in meant.split(", "):
             group = key.partition(".")[0]
             assert key in known or group in KEYS_OF_RUNS
-    assert {*synonyms.OF_REPORTS}.isdisjoint(KEYS_OF_RUNS)
-    assert {*synonyms.OF_REPORTS} <= {*reporting.KEYS}
-    for names in synonyms.NAMES.values():
+    assert {*synonyms.REPORT_KEYS}.isdisjoint(KEYS_OF_RUNS)
+    assert {*synonyms.REPORT_KEYS} <= {*reporting.KEYS}
+    for names in synonyms.METHOD_SYNONYMS.values():
         assert {*names} <= {*options("method")}
 
 

@@ -159,7 +159,7 @@ def test_a_row_of_weight_zero_is_as_if_it_were_not_there(machine, container):
     a, b = (getattr(one, "decision_function", one.predict)(X) for one in models)
     np.testing.assert_allclose(a, b, atol=1e-2 * np.abs(b).max() if parameters else 0.0)
     if not parameters:
-        for name in set(validated._ROW_NUMBERS) & set(vars(models[0])):
+        for name in set(validated._ROW_INDEX_ATTRIBUTES) & set(vars(models[0])):
             numbers, among = (np.concatenate([vars(model)[name]], axis=None) for model in models)
             np.testing.assert_array_equal(numbers, np.flatnonzero(kept)[among])
 

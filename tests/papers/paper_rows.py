@@ -8,7 +8,7 @@ from kbench.papers.cells.entries import entry
 from kbench.papers.cells.runs import Runs
 from kbench.papers.figures.drawing import drawings
 from kbench.papers.figures.figure import figures
-from kbench.papers.figures.panels import drawn
+from kbench.papers.figures.panels import drawn_panels
 from kbench.papers.printed.layout import CellPlace, experiments_of, paper
 from kbench.run.results.folder import schema
 
@@ -56,7 +56,7 @@ def on_covtype(method, seconds, accuracy=0.9, **changes):
 
 def points(name, found):
     """Line -> points of the first panel that has any."""
-    panels = drawn(FIGURES[name], asked_by(FIGURES[name], found), found.machines[0])
+    panels = drawn_panels(FIGURES[name], asked_by(FIGURES[name], found), found.machines[0])
     return panels[0].points if panels else {}
 
 

@@ -20,7 +20,7 @@ def different(reference_report):
     for one in reference_report.filled:
         for group in one.groups:
             for row, of in zip(one.rows, group.entries, strict=True):
-                if of.compared:
+                if of.is_compared:
                     place = one.table.id, row, group.column, group.measure.label
                     first.setdefault(place, of.cause)
     return [(place, cause) for place, cause in first.items() if cause is not None]
@@ -123,5 +123,5 @@ def test_half_a_point_is_not_little_where_the_error_is_less(error, column, datas
     params = json.dumps({"kernel": "rbf", "preconditioned": False, "loss": loss})
     found = runs(rbf("doubly_sgd", 1.0 - error, error=error, params=params, **dataset))
     one = entry(CellPlace(table, "DoublySGD", column, "error"), found, found.machines[0])
-    assert one.compared
+    assert one.is_compared
     assert (one.cause is not None) == differs

@@ -7,7 +7,7 @@ from kbench.papers.cells.entries import entry, filled
 from kbench.papers.cells.runs import made_by
 from kbench.papers.claims.stated import claims
 from kbench.papers.figures.figure import figures
-from kbench.papers.figures.panels import drawn
+from kbench.papers.figures.panels import drawn_panels
 from kbench.papers.printed.layout import PAPERS, CellPlace, Choice, Selector, experiments_of, paper
 from kbench.papers.studies import compared_steps, systems
 
@@ -150,7 +150,7 @@ def test_no_second_run_of_its_experiments_matches_a_step(system, reference):
 @pytest.mark.parametrize("figure", figures(), ids=lambda one: one.name)
 def test_no_two_points_of_a_line_have_one_abscissa(figure, reference):
     for machine in reference.machines:
-        for one in drawn(figure, reference, machine):
+        for one in drawn_panels(figure, reference, machine):
             for label, points in one.points.items():
                 if not (one.panel.lines[label].y.curve or figure.heat):
                     places = [x for x, _, _ in points]

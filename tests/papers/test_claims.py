@@ -58,8 +58,8 @@ def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, exact_cloc
     expected = OTHER_DATA if part and outcome is HOLDS else outcome
     if claim.unknown or claim.differs:
         expected = UNKNOWN_SETTINGS if claim.unknown else OTHER_SETTINGS
-    own = found.asked - part
-    assert (found.outcome, found.answered, found.own) == (expected, found.asked, own)
+    own = found.n_asked - part
+    assert (found.outcome, found.n_answered, found.n_own) == (expected, found.n_asked, own)
     assert found.figures == pytest.approx(
         (100 * figure, 100 * figure) if claim.case else (figure, figure), abs=1e-6
     )
@@ -210,7 +210,7 @@ def test_a_sum_counts_the_limits_of_its_parts():
         for row in libsvm[:12]
     ]
     found = verdict(_claim_on("twentieth of LIBSVM"), runs(*early, *stopped, *libsvm[12:24]))
-    assert (found.outcome, found.own, found.kept) == (NO_DATA, 1, 1)
+    assert (found.outcome, found.n_own, found.n_kept) == (NO_DATA, 1, 1)
     assert found.figures == pytest.approx(((12 * 150 + 12) / 25, math.inf))
 
 
@@ -237,7 +237,7 @@ def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_share(slower, s
         for row in libsvm[-stopped:]
     ]
     found = verdict(claim, runs(*(row for row in rows if row not in libsvm[-stopped:]), *lost))
-    assert (found.outcome, found.answered) == (outcome, 100)
+    assert (found.outcome, found.n_answered) == (outcome, 100)
 
 
 def test_what_a_rival_without_an_outcome_would_have_reached_is_unknown():
@@ -262,7 +262,7 @@ def test_a_claim_on_every_data_set_holds_only_if_all_of_them_have_rows(cases, sl
     """One of its seven data sets is enough to refute it."""
     claim = _claim_on("Exact DC-SVM is faster than LIBSVM")
     found = verdict(claim, _in_cases(claim, cases, slower))
-    assert (found.outcome, found.answered, found.asked) == (outcome, cases, 7)
+    assert (found.outcome, found.n_answered, found.n_asked) == (outcome, cases, 7)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too():
     place = {name: first[name] for name in ("dataset", "variant", "params")}
     lost = failed("kernel_svc", "timeout", message=stopped_in("fit", 100.0), **place)
     found = verdict(claim, runs(lost, *others))
-    assert (found.outcome, found.kept) == (NOT_RUN, 1)
+    assert (found.outcome, found.n_kept) == (NOT_RUN, 1)
     assert found.figures == pytest.approx((10.0, math.inf))
 
 

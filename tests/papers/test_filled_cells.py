@@ -62,7 +62,7 @@ def test_rows_without_the_quantity_are_not_missing():
     (whole,) = filled(table, found)
     counts = coverage([whole])
     missing = sum(
-        entry.printed is not None and group.measure.reads and not entry.measured
+        entry.printed is not None and group.measure.is_readable and not entry.measured
         for group in whole.groups
         for row, entry in zip(whole.rows, group.entries, strict=True)
         if row == "ijcnn1"
@@ -101,7 +101,7 @@ def test_sizes_of_data_make_no_table_of_a_machine_and_no_measured_cells():
         one
         for table in paper("dcsvm").tables.values()
         for one in filled(table, runs(mine, other))
-        if all(group.measure.sizes or not group.measure.reads for group in one.groups)
+        if all(group.measure.is_size or not group.measure.is_readable for group in one.groups)
     ]
     assert sizes
     assert len({one.table.id for one in sizes}) == len(sizes)
@@ -167,7 +167,7 @@ def test_a_rank_is_read_where_row_and_column_are_the_cell_s():
     assert cell(found, "k-means 2", "1", "rank", table).value == 9
     assert cell(found, "k-means 3", "3", "rank", table).value is None
     (whole,) = filled(table, found)
-    assert whole.groups[0].words(whole.groups[0].entries[0]) == ("16", "26")
+    assert whole.groups[0].texts(whole.groups[0].entries[0]) == ("16", "26")
 
 
 def test_other_matching_lines_are_counted():
@@ -281,7 +281,7 @@ def test_a_printed_cell_without_runs_says_so():
     (group,) = [
         one for one in whole.groups if (one.column, one.measure.label) == ("ijcnn1", "accuracy")
     ]
-    words = group.words(group.entries[whole.rows.index("DC-SVM")])
+    words = group.texts(group.entries[whole.rows.index("DC-SVM")])
     assert words[1] == "no rows"
 
 
@@ -306,7 +306,7 @@ def test_a_number_of_numbers_a_row_is_not_rounded_to_a_whole_one():
     table = paper("meka").tables["fig7"]
     (whole,) = filled(table, runs(*kept("meka", 99.6)))
     said = {
-        group.words(one)[1]
+        group.texts(one)[1]
         for group in whole.groups
         for one in group.entries
         if group.measure.label == "numbers a row" and one.value is not None

@@ -145,7 +145,7 @@ def test_the_exponent_of_a_power_of_the_rows_is_found_from_three_sizes_on():
         assert one.notes == ("over 3 sizes, 1,000 to 4,000 rows",)
     (whole,) = filled(table, found)
     time = next(group for group in whole.groups if group.measure.label == "time")
-    assert time.words(time.entries[whole.rows.index("SVD")]) == ("O(n^3 + n^2 d)", "n^2.50")
+    assert time.texts(time.entries[whole.rows.index("SVD")]) == ("O(n^3 + n^2 d)", "n^2.50")
     assert coverage([whole]).stand_in == 2  # of orders of growth, which are of no data
 
     slow = {"variant": "n=4000,n_test=500", "params": rows[0]["params"], "message": LIMIT}

@@ -7,7 +7,7 @@ from kbench.papers.cells.entries import entry, filled
 from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import coverage
 from kbench.papers.figures.figure import figures
-from kbench.papers.figures.panels import drawn
+from kbench.papers.figures.panels import drawn_panels
 from kbench.papers.printed.layout import CellPlace, legend, paper
 from kbench.papers.printed.numbers import printed
 from kbench.papers.studies import budget_sheet, budgets
@@ -29,7 +29,7 @@ def equal_time_runs():
 
 def test_a_curve_is_drawn_over_its_seconds():
     found = equal_time_runs()
-    (panel,) = drawn(EQUAL_TIME, found, found.machines[0])
+    (panel,) = drawn_panels(EQUAL_TIME, found, found.machines[0])
     assert panel.points["NORMA"] == [(1.0, 30.0, 0.0), (2.0, 20.0, 0.0), (4.0, 10.0, 0.0)]
     assert panel.panel.x.label == "wall seconds"
 

@@ -15,7 +15,7 @@ from kbench.config import shipped_root
 from kbench.papers.cells.runs import identity
 from kbench.papers.figures.drawing import _drawing, drawings, line_styles
 from kbench.papers.figures.figure import figures
-from kbench.papers.figures.panels import Drawn, drawn
+from kbench.papers.figures.panels import Drawn, drawn_panels
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
 from kbench.report.charts.style import distinct_styles
@@ -182,7 +182,7 @@ def test_a_square_of_values_is_an_image_and_any_other_number_none():
         {"entry": [1.0, 0.2, 0.3, 0.9], "clustered_entry": [1.0] * 5}, gamma=0.125
     )
     found = asked_by(FIGURES["hss_fig1_matrix"], runs(row, curves=curves))
-    (panel,) = drawn(FIGURES["hss_fig1_matrix"], found, found.machines[0])
+    (panel,) = drawn_panels(FIGURES["hss_fig1_matrix"], found, found.machines[0])
     assert panel.panel.title == "as it comes"
     assert panel.points["kernel"] == [(0, 0, 1.0), (0, 1, 0.3), (1, 0, 0.2), (1, 1, 0.9)]
     assert "<image" in document(drawing("hss_fig1_matrix", found).charts)
@@ -219,7 +219,7 @@ def scaling_rows():
 
 def test_a_line_goes_through_the_sizes_of_a_data_set_and_shows_where_a_run_was_stopped():
     found = asked_by(FIGURES["dcsvm_scaling"], runs(*scaling_rows()))
-    (panel,) = drawn(FIGURES["dcsvm_scaling"], found, found.machines[0])
+    (panel,) = drawn_panels(FIGURES["dcsvm_scaling"], found, found.machines[0])
     assert panel.data == "covtype_93k"
     assert [x for x, _, _ in panel.points["exact"]] == [5000.0, 10000.0, 20000.0]
     assert fitted_power(panel.points["exact"])[0] == pytest.approx(1.5)

@@ -26,7 +26,7 @@ from kbench.papers.claims.outcomes import (
     TOO_NOISY,
 )
 from kbench.papers.claims.stated import Bound, _claim, claims
-from kbench.papers.claims.verdicts import detail, line, of_papers, verdict_records
+from kbench.papers.claims.verdicts import by_paper, detail, line, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.printed.causes import MAX_OF_ERROR, MAX_POINTS, MAX_RELATIVE
 from kbench.papers.printed.layout import legend
@@ -168,7 +168,7 @@ def test_a_claim_on_every_data_set_is_refuted_by_one_of_the_paper_s_own_alone():
     part = [on_a_part("svc", 2.0), on_a_part("dcsvm", 40.0)]
     found = verdict(claim, runs(*own, *part))
     assert (found.outcome, found.kept_by_rows) == (OTHER_DATA, False)
-    assert (found.own, found.kept, found.answered, found.asked) == (1, 1, 2, 7)
+    assert (found.n_own, found.n_kept, found.n_answered, found.n_asked) == (1, 1, 2, 7)
     assert line(found).measured == "0.05 × on covtype_93k 16 %"
     assert line(found).data == "2 of 7: ijcnn1, covtype_93k 16 %"
     assert "Open (other data): covtype_93k in place of the paper's data." in detail(found)
@@ -192,7 +192,7 @@ def test_the_machine_with_most_answers_decides():
     ]
     assert verdict(every, runs(*here)).outcome is FAILS
     found = verdict(every, runs(*here, *there))
-    assert (found.figures, found.answered) == ((2.0, 2.0), 2)
+    assert (found.figures, found.n_answered) == ((2.0, 2.0), 2)
     assert found.machine.environment == "ffff0000"
     assert "The runs are of environment ffff0000." in detail(found)
     (record,) = verdict_records([found])
@@ -252,7 +252,7 @@ def test_the_idea_alone_stands_beside_the_claim_and_is_no_claim():
 
 
 def test_the_papers_claims_and_our_own_questions_are_counted_apart():
-    grouped = of_papers([verdict(one, runs()) for one in claims()])
+    grouped = by_paper([verdict(one, runs()) for one in claims()])
     assert list(grouped)[-1] == "Our own questions"
     assert all(one.claim.ours for one in grouped.pop("Our own questions"))
     assert not any(one.claim.ours for several in grouped.values() for one in several)

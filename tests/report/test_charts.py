@@ -57,7 +57,7 @@ def test_large_and_small_ticks_are_powers_of_ten(value, said):
 def drawn():
     plot = Plot(Axis("a < b", 0.0, 1.0), Axis("y", 0.0, 10.0), label="x & y", title="two\nlines")
     plot.line([(0.0, 0.0), (1.0, 10.0)], Style(2, 0))
-    plot.mark(0.5, 5.0, Style(2, 3), words="<middle>", sd=1.0)
+    plot.mark(0.5, 5.0, Style(2, 3), tooltip="<middle>", sd=1.0)
     return plot
 
 

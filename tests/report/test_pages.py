@@ -17,7 +17,7 @@ from report_rows import failed, make_row
 
 from kbench.report import make_report, write_report
 from kbench.report.charts.style import COLOURS, MARKERS, styles
-from kbench.report.charts.tradeoff import fence
+from kbench.report.charts.tradeoff import inner_fence
 from kbench.report.page.embedded import packed_rows
 from kbench.report.statistics.fronts import FrontPoint, pareto
 
@@ -258,8 +258,8 @@ def test_front_contains_exactly_the_points_that_no_other_point_dominates(values,
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.sampled_from([1, -1]))
 def test_fence_is_mirrored_and_keeps_the_middle(scores, sign):
-    limit = fence(scores, sign)
-    mirrored = fence([-score for score in scores], -sign)
+    limit = inner_fence(scores, sign)
+    mirrored = inner_fence([-score for score in scores], -sign)
     assert (limit is None) == (mirrored is None)
     if limit is not None:
         assert mirrored == pytest.approx(-limit)

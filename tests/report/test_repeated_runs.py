@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from report_rows import START, make_row
 
 from kbench.report import make_report, write_report
-from kbench.report.comparisons.attempts import combined
+from kbench.report.comparisons.attempts import combine_attempts
 from kbench.report.comparisons.tables import REPEATS
 from kbench.run.results.rows import schema
 
@@ -44,14 +44,17 @@ def test_runs_of_an_older_version_of_the_method_give_way_to_the_newer_one_whatev
     (other,) = attempts({"method_version": None, "params": '{"C": 2}'})
     for row, name in zip((old, new, seed, other), "1234", strict=True):
         row["key"] = name * 16
-    assert [run["key"] for run in combined([old, new, seed, other])] == [new["key"], other["key"]]
+    assert [run["key"] for run in combine_attempts([old, new, seed, other])] == [
+        new["key"],
+        other["key"],
+    ]
 
 
 @given(st.lists(st.floats(0.001, 100.0), min_size=1, max_size=6))
 def test_a_run_has_the_median_of_what_its_attempts_measured(seconds):
     rows = [{**row, **CODE} for row in attempts(*timed(*seconds))]
     for order in itertools.islice(itertools.permutations(rows), 6):
-        (run,) = combined(order)
+        (run,) = combine_attempts(order)
         assert run["fit_cpu_s"] == statistics.median(seconds)
         assert run["attempt"] == len(seconds)
         assert len(run[REPEATS]) == (len(seconds) if len(seconds) > 1 else 0)
@@ -73,12 +76,12 @@ def test_a_run_has_the_median_of_what_its_attempts_measured(seconds):
 def test_ok_attempts_count_if_they_are_the_majority_and_the_newest_otherwise(
     statuses, status, attempt
 ):
-    (run,) = combined(attempts(*({"status": one} for one in statuses)))
+    (run,) = combine_attempts(attempts(*({"status": one} for one in statuses)))
     assert (run["status"], run["attempt"]) == (status, attempt)
 
 
 def test_a_newer_source_that_fails_is_not_hidden_by_an_older_one_that_did_not():
-    (run,) = combined(
+    (run,) = combine_attempts(
         attempts({"source_sha256": "aa"}, {"source_sha256": "bb", "status": "timeout"})
     )
     assert run["status"] == "timeout"
@@ -88,7 +91,7 @@ def test_a_newer_source_that_fails_is_not_hidden_by_an_older_one_that_did_not():
 def test_attempts_of_other_code_and_reference_rows_are_not_mixed_in(changed):
     first, *rest = timed(5.0, 1.0, 3.0)
     rows = [{**CODE, **row} for row in attempts({**first, **changed}, *rest)]
-    (run,) = combined(rows)
+    (run,) = combine_attempts(rows)
     assert run["fit_cpu_s"] == 2.0
     assert len(run[REPEATS]) == 2
 
@@ -98,7 +101,7 @@ def test_seconds_are_those_of_attempts_that_nothing_disturbed():
         {"fit_wall_s": 9.0, "fit_cpu_s": 5.0, "other_cpus": 1.5, "phases_cpu": {"a": 5.0}},
         {"fit_wall_s": 2.5, "fit_cpu_s": 2.0, "other_cpus": 0.0, "phases_cpu": {"a": 2.0}},
     )
-    (run,) = combined(rows)
+    (run,) = combine_attempts(rows)
     assert (run["fit_wall_s"], run["fit_cpu_s"], run["other_cpus"]) == (2.5, 2.0, 0.0)
     assert run["phases_cpu"] == {"a": 2.0}
 
@@ -108,7 +111,7 @@ def test_phases_are_medians_and_counts_are_values_that_occurred():
         {"phases": {"solve": 1.0, "cluster": 2.0}, "n_iter": 10},
         {"phases": {"solve": 4.0}, "n_iter": 13},
     )
-    (run,) = combined(rows)
+    (run,) = combine_attempts(rows)
     assert run["phases"] == {"solve": 2.5, "cluster": 2.0}
     assert run["n_iter"] == 10
 

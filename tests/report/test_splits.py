@@ -57,11 +57,11 @@ def test_the_corrected_t_is_that_of_nadeau_and_bengio(differences, ratio):
     test = corrected_t(differences, ratio)
     n, s2, mean = len(differences), np.var(differences, ddof=1), np.mean(differences)
     assert test.interval.mean == pytest.approx(mean, abs=1e-12)
-    assert test.error == pytest.approx(np.sqrt((1 / n + ratio) * s2), abs=1e-9)
+    assert test.standard_error == pytest.approx(np.sqrt((1 / n + ratio) * s2), abs=1e-9)
     if s2 < 1e-9:
         return
-    assert test.p == pytest.approx(2 * stats.t.sf(abs(mean) / test.error, n - 1))
-    low, high = stats.t.interval(0.95, n - 1, loc=mean, scale=test.error)
+    assert test.p == pytest.approx(2 * stats.t.sf(abs(mean) / test.standard_error, n - 1))
+    low, high = stats.t.interval(0.95, n - 1, loc=mean, scale=test.standard_error)
     assert (test.interval.low, test.interval.high) == pytest.approx((low, high))
 
 
@@ -97,9 +97,9 @@ def test_seeds_of_a_split_count_once(folder):
     (line,) = comparison.lines
     assert (line.n_splits, len(line.ok)) == (2, 3)
     assert line.mean_sd("accuracy")[0] == pytest.approx(0.7)
-    assert line.error("accuracy") == pytest.approx(corrected_error([0.8, 0.6], 0.5))
+    assert line.standard_error("accuracy") == pytest.approx(corrected_error([0.8, 0.6], 0.5))
     (point,) = points(comparison)
-    assert (point.score, point.sd) == (line.mean_sd("accuracy")[0], line.error("accuracy"))
+    assert (point.score, point.sd) == (line.mean_sd("accuracy")[0], line.standard_error("accuracy"))
 
 
 def test_a_method_on_its_own_split_alone_is_compared_there(folder):
@@ -170,9 +170,9 @@ def test_methods_are_paired_over_the_splits_that_both_have(folder):
     test = corrected_t([x - y for x, y in zip(a, b, strict=True)], 0.5)
     assert pair["splits"] == "3"
     assert float(pair["estimate"]) == pytest.approx(test.interval.mean)
-    assert float(pair["standard_error"]) == pytest.approx(test.error)
+    assert float(pair["standard_error"]) == pytest.approx(test.standard_error)
     assert float(pair["p"]) == pytest.approx(test.p)
     assert float(pair["low"]) == pytest.approx(test.interval.low)
     text = make_comparison(made, methods=["svc", "knn"], width=200)
     assert "paired over 3 splits" in text
-    assert f"{100 * test.error:.2f}" in text
+    assert f"{100 * test.standard_error:.2f}" in text

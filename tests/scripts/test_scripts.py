@@ -57,7 +57,7 @@ RUNS = {
         {},
     ),
     "bench_everyday": (["--only", "mixture 4", "--C", "1", "--pairs", "1"], {}),
-    "ablate_tuned": (["POINTS", "--seeds", "1", "--rows", "60", "--sets", "diabetes"], {}),
+    "ablate_tuned": (["POINTS_PER_RUNG", "--seeds", "1", "--rows", "60", "--sets", "diabetes"], {}),
     "ablate_svm": (
         ["--only", "ijcnn1", "--switch", "groups", "--repeats", "1", "--limit", "5"],
         {},

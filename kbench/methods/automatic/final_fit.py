@@ -85,7 +85,7 @@ class FinalFit:
         if len(held_out):
             stopped_error = lowest_error = self.losses(model, held_out).mean()
             # Models of fewer rows had the search's error: a model that is as good needs no rival.
-            if not fallbacks and not stopped_error <= min(self.result.error, self.task.worst):
+            if not fallbacks and not stopped_error <= min(self.result.error, self.task.constant_error):
                 needed = self.task.representatives(order)
                 training = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
                 fallbacks = self._fallbacks(training, held_out)
@@ -125,7 +125,7 @@ class FinalFit:
         """Whether the limits of an unfitted estimator may end its fit before it is solved."""
         left, max_iter = self.deadline.seconds_left(), getattr(model, "max_iter", -1)
         factor = 1 if self.result.solved else constants.UNSOLVED_STEPS
-        too_many_steps = 0 <= max_iter < factor * self.task.steps * len(self.y)
+        too_many_steps = 0 <= max_iter < factor * self.task.steps_per_row * len(self.y)
         return too_many_steps or (
             left is not None and constants.TIME_MARGIN * self._expected_seconds > left
         )
@@ -161,7 +161,7 @@ class FinalFit:
         `UNSOLVED_STEPS` times the search's steps for each row within `FINAL_WORK`.
         """
         left, needed = self.deadline.seconds_left(), self.task.representatives(training)
-        steps = constants.UNSOLVED_STEPS * self.task.steps
+        steps = constants.UNSOLVED_STEPS * self.task.steps_per_row
         rows = training[:_FALLBACK_ROWS]
         if left is None:
             rows = training[: math.isqrt(int(constants.FINAL_WORK / steps))]

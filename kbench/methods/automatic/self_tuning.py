@@ -347,7 +347,7 @@ def _dense_vector(values: Any) -> np.ndarray:
 
 
 def _have_different_scales(sizes: np.ndarray) -> bool:
-    return len(sizes) > 1 and bool(sizes.max() > constants.SCALES * sizes.min())
+    return len(sizes) > 1 and bool(sizes.max() > constants.MIN_SCALE_RATIO * sizes.min())
 
 
 def normal_interval(error: float, relative_deviation: float) -> np.ndarray:

@@ -41,7 +41,7 @@ def smooth_by_larger_models(
     is_too_large = result.ends_with_neighbourhoods or n_values > constants.CHEAP_VALUES
     if n <= FEW_ROWS or is_too_large or deadline.passed or not result.columns["rung"]:
         return
-    last_rows = task.last(0.5 * min(constants.MAX_HELD_OUT / n, 1.0 / constants.FOLDS[0]))
+    last_rows = task.last_rows(0.5 * min(constants.MAX_HELD_OUT / n, 1.0 / constants.FOLDS[0]))
     other_rows = task.order(rng)
     other_rows = other_rows[~np.isin(other_rows, last_rows)]
     held_out = np.concatenate([last_rows, other_rows[: len(last_rows)]])
@@ -52,7 +52,7 @@ def smooth_by_larger_models(
         """Whether the model is unsolved, its error, and its fraction of support vectors."""
         nonlocal n_models
         n_models += 1
-        steps = task.steps * len(training)
+        steps = task.steps_per_row * len(training)
         model = KernelSVC(
             C,
             gamma=gamma,
@@ -78,7 +78,7 @@ def smooth_by_larger_models(
         # Samples prefer wider kernels than more rows do, and no neighbourhood has corrected that.
         directions.insert(0, (1.0 / constants.COMPARED_FACTOR, constants.COMPARED_FACTOR))
     for gamma_factor, c_factor in directions:
-        while n_models < constants.POINTS and not deadline.passed:
+        while n_models < constants.POINTS_PER_RUNG and not deadline.passed:
             gamma, C = gamma_factor * result.gamma, c_factor * result.C
             candidate = measure(gamma, C)
             if candidate[:2] >= best[:2]:

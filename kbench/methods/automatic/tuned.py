@@ -222,7 +222,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     ) -> None:
         """Set the error of all classes; the search has only compared classes within groups."""
         held_out, training = np.split(task.order(rng), [len(index) // constants.FOLDS[0]])
-        limits = {"tol": constants.TOL, "max_iter": task.steps * len(training)}
+        limits = {"tol": constants.TOL, "max_iter": task.steps_per_row * len(training)}
         model = self._exact_model(result, **limits, max_time=deadline.seconds_left())
         # The error of a model that the limit on steps has stopped counts, as in the search.
         with without_warnings(ConvergenceWarning):
@@ -440,9 +440,9 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         task.epsilon, *narrower_epsilons = (ratio * deviation for ratio in tubes)
         C = result.C / task.scale_of_c
         errors = np.zeros(len(tubes))
-        rung = folds_or_samples(task.order(rng), constants.SECOND_VALUES, task.steps)
+        rung = folds_or_samples(task.order(rng), constants.SECOND_VALUES, task.steps_per_row)
         for training, validation in rung.pairs:
-            gram, steps = rows.gram(training, validation), rung.steps * len(training)
+            gram, steps = rows.gram(training, validation), rung.steps_per_row * len(training)
             expected_seconds = result.seconds_per_square * len(training) ** 2 * len(tubes)
             seconds_left = deadline.seconds_left()
             if seconds_left is not None and expected_seconds > seconds_left:

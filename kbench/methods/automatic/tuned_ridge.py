@@ -18,7 +18,7 @@ from kbench.width_search.leave_one_out import RidgeSearch
 # pair of a row and a landmark, two an iteration; and those of its preconditioner, divided by the
 # cube of the number of landmarks, for the product of its rows and two factorisations.
 _VALUE_PRODUCTS, _STEP_PRODUCTS = 20.0, 60.0
-_CUBE_PRODUCTS = 2.0 * constants.PRECONDITIONER + 1.0
+_CUBE_PRODUCTS = 2.0 * constants.PRECONDITIONER_ROWS + 1.0
 
 
 class TunedKernelRidge(RegressorMixin, SelfTuning):
@@ -144,7 +144,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             # with a smaller one; no script records these numbers.
             is_below_rounding = self.alpha_ < np.finfo(np.float32).eps * n * result.mean_value
             return KernelRidge(**options, dtype="float64" if is_below_rounding else "float32")
-        n_needed = constants.PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
+        n_needed = constants.LANDMARKS_PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
         m = min(n, int(np.clip(n_needed, *constants.LANDMARKS)))
         while seconds_left is not None and m > 1:
             pair_products = d + _VALUE_PRODUCTS + _STEP_PRODUCTS
@@ -157,7 +157,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             f"effective dimension is {result.effective_fraction:.0%} of the search's rows"
         )
         # The kernel error is not measured: it would take as long as some iterations.
-        options |= {"preconditioner_rows": constants.PRECONDITIONER * m, "error_rows": 0}
+        options |= {"preconditioner_rows": constants.PRECONDITIONER_ROWS * m, "error_rows": 0}
         return FalkonRegressor(m, **options, random_state=int(rng.integers(2**31)))
 
     def predict(self, X: Any) -> np.ndarray:

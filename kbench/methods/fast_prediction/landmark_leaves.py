@@ -195,7 +195,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
                 if offset is not None and machine.landmarks is not None:
                     machine = replace(machine, landmarks=machine.landmarks - offset)
                 machines[leaf] = machine
-            require_finite(self, coef_=[machine.total for machine in machines])
+            require_finite(self, coef_=[machine.parameter_sum for machine in machines])
             self._machine = LocalLandmarks(
                 tree.moved(offset), machines, X.shape[1], self.pseudo, offset=offset
             )

@@ -251,7 +251,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         trace: Trace,
     ) -> None:
         """Set the model and the attributes that describe it; `sizes` : rows of each leaf."""
-        require_finite(self, coef_=[machine.total for machine in machines])
+        require_finite(self, coef_=[machine.parameter_sum for machine in machines])
         with trace.phase("prepare"):
             # Every leaf has rows, because the tree was grown on these rows.
             self._machine = LocalLandmarks(tree, machines, n_features, offset=offset)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kbench.papers.cells.readings import of_wall_seconds
+from kbench.papers.cells.readings import is_wall_seconds
 from kbench.papers.cells.runs import Match
 from kbench.papers.printed.layout import CellPlace, Measure
 from kbench.papers.printed.numbers import printed
@@ -14,14 +14,14 @@ from kbench.run.results.stopped import without_seconds
 _TIMED = ("fit_", "predict_", "prediction_cost", "phases.")
 
 
-def ended_as(line: Line) -> str:
+def status_text(line: Line) -> str:
     """The number of ok runs of a line with failed runs; without ok runs, the runs' statuses."""
     if line.ok:
         return f"{len(line.ok)} of {len(line.rows)} ok"
     return ", ".join(sorted(line.failures))
 
 
-def limits(line: Line, lower_bound: float | None = None) -> tuple[str, ...]:
+def failure_notes(line: Line, lower_bound: float | None = None) -> tuple[str, ...]:
     """The first lines of the messages of failed runs, such as the limit at which they ended.
 
     lower_bound : Lower bound of the mean seconds of all runs; added as a note if some runs are ok
@@ -34,20 +34,20 @@ def limits(line: Line, lower_bound: float | None = None) -> tuple[str, ...]:
     notes = [message for message in messages if message]
     if line.ok and lower_bound is not None:
         notes.append(f"the mean of all {len(line.rows)} runs is at least {lower_bound:.3g} s")
-    return tuple(f"{_where(line)}: {message}" for message in notes)
+    return tuple(f"{_method_on_data(line)}: {message}" for message in notes)
 
 
-def clocks(line: Line, measure: Measure) -> tuple[str, ...]:
+def timing_notes(line: Line, measure: Measure) -> tuple[str, ...]:
     """Notes on the seconds that a measure reads: their clock, and runs that were disturbed."""
-    where = _where(line)
+    prefix = _method_on_data(line)
     disturbed = sum(map(contended, line.ok))
     disturbance = f"other processes disturbed {disturbed} of {len(line.ok)} runs"
-    if of_wall_seconds(measure.curve):
-        left_out = [f"{where}: {disturbance}, which are left out"] if disturbed else []
-        return f"{where}: wall seconds", *left_out
+    if is_wall_seconds(measure.curve):
+        left_out = [f"{prefix}: {disturbance}, which are left out"] if disturbed else []
+        return f"{prefix}: wall seconds", *left_out
     if not (is_timed(measure) and disturbed):
         return ()
-    return (f"{where}: {disturbed} of {len(line.ok)} timings may be too long (other load)",)
+    return (f"{prefix}: {disturbed} of {len(line.ok)} timings may be too long (other load)",)
 
 
 def is_timed(measure: Measure) -> bool:
@@ -55,7 +55,7 @@ def is_timed(measure: Measure) -> bool:
     return any(name.startswith(_TIMED) for name in measure.of)
 
 
-def _where(line: Line) -> str:
+def _method_on_data(line: Line) -> str:
     return f"{line.method} on {title(line.problem)}"
 
 
@@ -66,7 +66,7 @@ class Size(NamedTuple):
     ours: int | None
     printed: float
     step: float
-    word: str
+    noun: str
 
     @property
     def differs(self) -> bool:
@@ -81,11 +81,11 @@ def _sizes(cell: CellPlace, problem: LearningTask) -> list[Size]:
     sizes_of_data = {"n_train": (n, "training rows"), "n": (total, "rows")}
     sizes_of_data["n_features"] = problem.n_features, "features"
     sizes = []
-    for name, (ours, word) in sizes_of_data.items():
+    for name, (ours, noun) in sizes_of_data.items():
         value = printed(table.paper).get((table.sizes, cell.data, "", name))
         if value is not None and value.size is not None:
-            size = Size(name, ours, *value.size, word)
-            training = size._replace(ours=n, word="training rows")
+            size = Size(name, ours, *value.size, noun)
+            training = size._replace(ours=n, noun="training rows")
             sizes.append(training if size.differs and not training.differs else size)
     return sizes
 
@@ -96,11 +96,11 @@ def differences(cell: CellPlace, match: Match) -> list[str]:
     sizes = _sizes(cell, problem)
     notes = []
     for size in sizes:
-        if (size.name, size.word) == ("n", "training rows") and not wanted.methods:
+        if (size.name, size.noun) == ("n", "training rows") and not wanted.methods:
             note = f"the paper counts training rows alone, {size.ours:,} here"
             notes.append(f"{title(problem)}: {note}")
     if differing := [size for size in sizes if size.differs]:
-        ours = ", ".join(f"{size.ours:,} {size.word}" for size in differing)
+        ours = ", ".join(f"{size.ours:,} {size.noun}" for size in differing)
         printed_sizes = ", ".join(f"{size.printed:,.0f}" for size in differing)
         settings = ", ".join(
             f"{name}={value:g} (paper: {wanted.all_params[name]:.3g})"
@@ -117,7 +117,7 @@ def differences(cell: CellPlace, match: Match) -> list[str]:
         return notes
     if cell.table.tuned and not all(row.get("tuned") for row in line.ok):
         untuned = "the parameters come from the data set's file, not from trials"
-        notes.append(f"{_where(line)}: {untuned}")
+        notes.append(f"{_method_on_data(line)}: {untuned}")
     if line.not_converged:
         notes.append("stopped before convergence")
     if match.others:

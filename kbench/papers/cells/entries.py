@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kbench.papers.cells.cell_notes import (
-    clocks,
     differences,
-    ended_as,
+    failure_notes,
     is_timed,
-    limits,
     share_of_rows,
+    status_text,
+    timing_notes,
 )
 from kbench.papers.cells.readings import least_seconds
 from kbench.papers.cells.runs import Match, Runs, identity, made_by
@@ -39,8 +39,7 @@ OTHER_DATA = "other data"
 # The fit of an order of growth is off by more than `growth.MAX_RESIDUAL`.
 NO_POWER = "no power"
 
-# Units of printed times, in seconds.
-SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}  # Unit of printed times -> seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +61,8 @@ class Entry:
     # Whether the runs used data other than the paper's, such as a subset of its rows.
     stand_in: bool = False
     share: float | None = None  # Our rows / the paper's rows, if both are known and they differ
-    # Why a printed cell has no runs: `ABSENT`, `LACKING` or `NO_ROWS`.
-    absent: str = ""
-    compared: bool = False  # Whether the value is a score that is compared with a printed number
+    absent: str = ""  # Why a printed cell has no runs: `ABSENT`, `LACKING` or `NO_ROWS`
+    is_compared: bool = False  # Whether the value is a score that is compared with a printed number
     cause: Cause | None = None  # Why a compared score differs from the printed one, if it does
 
     @property
@@ -72,7 +70,7 @@ class Entry:
         return self.value is not None or bool(self.status)
 
     @property
-    def prints(self) -> bool:
+    def is_printed(self) -> bool:
         """Whether the paper prints a value in this cell: the cell is not empty and not a dash."""
         return self.printed is not None and self.printed.text != "-"
 
@@ -86,7 +84,7 @@ class Group:
     measure: Measure
     entries: list[Entry]
 
-    def words(self, entry: Entry) -> tuple[str, str]:
+    def texts(self, entry: Entry) -> tuple[str, str]:
         """The printed and the measured value as text."""
         unit = entry.printed.unit if entry.printed else ""
         in_paper = "" if entry.printed is None else entry.printed.text
@@ -161,7 +159,7 @@ def filled(table: TableLayout, runs: Runs) -> list[Filled]:
         printed.sort(key=lambda pair: -len(pair[1]))
         from_own = [form for form, entries in printed if any(map(form.of_own_experiments, entries))]
         first, *others = from_own or [form for form, _ in printed]
-        return [first, *(_with_shown(form, lambda entry: entry.measured) for form in others)]
+        return [first, *(_only_shown(form, lambda entry: entry.measured) for form in others)]
     n_measured = [sum(entry.measured for *_, entry in form.cells()) for form in forms]
     if not any(n_measured):
         return [_on_machine(table, runs, None)]
@@ -177,10 +175,10 @@ def _on_machine(table: TableLayout, runs: Runs, machine: TimingConditions | None
             entries = [entry(cell, runs, machine) for cell in cells]
             groups.append(Group(_header(column, measure, entries), column, measure, entries))
     form = Filled(table, machine, list(table.rows), groups)
-    return _with_shown(form, lambda entry: entry.printed is not None or entry.measured)
+    return _only_shown(form, lambda entry: entry.printed is not None or entry.measured)
 
 
-def _with_shown(form: Filled, shows: Callable[[Entry], bool]) -> Filled:
+def _only_shown(form: Filled, shows: Callable[[Entry], bool]) -> Filled:
     """The table without rows and columns that have no cell to show."""
     groups = [group for group in form.groups if any(map(shows, group.entries))]
     indices = [i for i in range(len(form.rows)) if any(shows(group.entries[i]) for group in groups)]
@@ -193,7 +191,7 @@ def _printed_cells(form: Filled) -> list[Entry]:
     return [
         entry
         for _, measure, entry in form.cells()
-        if entry.measured and entry.printed is not None and not measure.sizes
+        if entry.measured and entry.printed is not None and not measure.is_size
     ]
 
 
@@ -208,27 +206,27 @@ def entry(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Entr
     """The printed and the measured value of one cell; without a machine only the printed one."""
     measure = cell.measure
     if measure.ratio:
-        return _ratio(cell, runs, machine)
+        return _ratio_entry(cell, runs, machine)
     if measure.sum:
         addends = [replace(cell, label=label) for label in measure.sum]
-        return _sum([entry(addend, runs, machine) for addend in addends])
+        return _sum_entry([entry(addend, runs, machine) for addend in addends])
     result = Entry(printed=cell.printed)
-    if machine is not None and measure.reads:
+    if machine is not None and measure.is_readable:
         if measure.total:
-            result = _total(cell, runs, machine)
+            result = _total_entry(cell, runs, machine)
         elif cell.wanted.data is not None:
-            result = (_growth if measure.over else _read)(cell, runs, machine)
-    if not measure.reads or result.measured:
+            result = (_growth_entry if measure.over else _read_entry)(cell, runs, machine)
+    if not measure.is_readable or result.measured:
         return result
     if cell.absent:
         return replace(result, absent=ABSENT)
     if cell.row in cell.table.lacking:
         return replace(result, absent=LACKING)
-    lacks_runs = machine is not None and not measure.sizes and result.prints
+    lacks_runs = machine is not None and not measure.is_size and result.is_printed
     return replace(result, absent=NO_ROWS) if lacks_runs else result
 
 
-def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
+def _read_entry(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     """The entry of a cell whose value is the mean over the runs that its selector finds."""
     wanted, measure, in_paper = cell.wanted, cell.measure, cell.printed
     match = runs.find(machine, wanted, cell.choices)
@@ -243,11 +241,13 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         share=share,
     )
     mean = mean_sd(runs.values(line, measure, wanted.at))
-    ended = not line.ok or any(map(line.cut_short, measure.of))
+    ended = not line.ok or any(map(line.is_cut_short, measure.of))
     if mean is None and ended:
-        bound = least_seconds(line) if measure.trains else None
-        return replace(entry, status=ended_as(line), lower_bound=bound, notes=limits(line, bound))
-    time_notes = limits(line) if ended else clocks(line, measure)
+        bound = least_seconds(line) if measure.is_training_seconds else None
+        return replace(
+            entry, status=status_text(line), lower_bound=bound, notes=failure_notes(line, bound)
+        )
+    time_notes = failure_notes(line) if ended else timing_notes(line, measure)
     if is_timed(measure):
         time_notes += runs.days.notes(line.rows)
     if mean is None:
@@ -271,10 +271,10 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         key = cell.row, cell.column, measure.label, problem.dataset, problem.variant or ""
         cause = cause_of(cell.table.id, key, larger=excess > 0.0)
         notes += (f"differs: {cause.why}",)
-    return replace(entry, compared=True, cause=cause, notes=notes)
+    return replace(entry, is_compared=True, cause=cause, notes=notes)
 
 
-def _growth(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
+def _growth_entry(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     """The exponent with which a measure grows with a column, fitted to means on the data sets."""
     measure = cell.measure
     found_runs = (runs.find(machine, cell.wanted, (choice,)) for choice in cell.choices)
@@ -291,9 +291,9 @@ def _growth(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         size, mean = (mean_sd(runs.values(line, axis, {})) for axis in (abscissa, measure))
         if size and mean and mean[0] > 0.0:
             points.append((size[0], mean[0]))
-            time_notes += clocks(line, measure)
+            time_notes += timing_notes(line, measure)
         if line.failures:
-            failed += limits(line)
+            failed += failure_notes(line)
     if len(points) < MIN_SIZES:
         status = f"{len(points)} of {len(cell.choices)} sizes"
         return replace(entry, status=status, notes=tuple(failed))
@@ -307,7 +307,7 @@ def _growth(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     return replace(entry, value=power[0], notes=(note, *time_notes, *failed))
 
 
-def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Entry:
+def _ratio_entry(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Entry:
     """The ratios of two printed values, and of two values measured on one problem and machine."""
     measure = cell.measure
     if cell.row == measure.to:
@@ -345,7 +345,7 @@ def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Ent
     return replace(result, value=above.value / below.value, notes=notes)
 
 
-def _sum(addends: Sequence[Entry]) -> Entry:
+def _sum_entry(addends: Sequence[Entry]) -> Entry:
     """The sum of cells of the same runs, if all cells have a value."""
     numbers = [addend.printed.number for addend in addends if addend.printed]
     printed = [number for number in numbers if number is not None]
@@ -362,7 +362,7 @@ def _sum(addends: Sequence[Entry]) -> Entry:
     return replace(result, value=math.fsum(values))
 
 
-def _total(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
+def _total_entry(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     """The sum over all rows of another table, or the number of known values if some are missing.
 
     All addends belong to one data set: the one with the most values.
@@ -393,7 +393,7 @@ def _total(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         return result
     if len(values) < len(addends):
         lower_bound = None
-        if summand.measure.trains:
+        if summand.measure.is_training_seconds:
             # Seconds are at least 0, so a setting without rows leaves the lower bound valid.
             lower_bound = math.fsum([*values, *(addend.lower_bound or 0.0 for addend in addends)])
         ended = Counter(note for addend in addends if addend.status for note in addend.notes)

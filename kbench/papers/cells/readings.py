@@ -28,7 +28,7 @@ def mean_of(line: Line, name: str) -> tuple[float, float | None] | None:
     """Mean and deviation of a `column` over the ok seeds; "fit_s" uses `training_seconds`."""
     if name == "fit_s":
         return mean_sd(training_seconds(line))
-    if line.cut_short(name):
+    if line.is_cut_short(name):
         return None
     return mean_sd([value for row in line.ok if (value := column(row, name)) is not None])
 
@@ -50,7 +50,7 @@ def least_seconds(line: Line) -> float | None:
 
 
 def column(row: Row, name: str) -> float | None:
-    """A measured column of a row, or with `phases.x` the seconds of a phase, if the run has it."""
+    """A measured column of a row, or with `phases.x` the seconds of a phase; None if missing."""
     phase = name.partition(".")[2]
     if not phase:
         return measured(row, name)
@@ -69,6 +69,6 @@ def phases_of(row: Row) -> Mapping[str, float] | None:
     return None if phases and contended(row) else phases
 
 
-def of_wall_seconds(curve: str) -> bool:
+def is_wall_seconds(curve: str) -> bool:
     """Whether the values of a curve are wall seconds, which other processes disturb."""
     return curve == SECONDS or curve.endswith("_s")

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from kbench.papers.cells.readings import SECONDS, column, of_wall_seconds, training_seconds
+from kbench.papers.cells.readings import SECONDS, column, is_wall_seconds, training_seconds
 from kbench.papers.printed.layout import Choice, Measure, Selector
 from kbench.report.comparisons.tables import (
     Line,
@@ -66,15 +66,15 @@ class Runs:
         self._by_method = defaultdict(lambda: defaultdict(list))
         for row in filter(fills_cells, rows):
             machine = TimingConditions(row["environment"], row["threads"], row["jobs"])
-            place = machine, row["dataset"], row["variant"]
+            problem = machine, row["dataset"], row["variant"]
             params = json.loads(row["params"] or "{}")
-            self._by_method[place][row["method"]].append((row, params))
+            self._by_method[problem][row["method"]].append((row, params))
         self._curves = curves or {}
         # Cells, claims and figures ask for the same rows and lines several times.
         self.matching = cache(self._matching)
         self._lines: dict[tuple[int, ...], list[Line]] = {}
-        self.places = sorted(self._by_method, key=_order)
-        self.machines = list(dict.fromkeys(machine for machine, *_ in self.places))
+        self.machine_problems = sorted(self._by_method, key=_sort_key)
+        self.machines = list(dict.fromkeys(machine for machine, *_ in self.machine_problems))
 
     @cached_property
     def days(self) -> Days:
@@ -115,7 +115,7 @@ class Runs:
         The name `seconds` stands for the times themselves; the last name must be a curve. Rows
         whose wall seconds were disturbed are skipped if a name is of wall seconds.
         """
-        timed = any(map(of_wall_seconds, names))
+        timed = any(map(is_wall_seconds, names))
         for row in rows:
             curves = self._curves.get(identity(row), {})
             if names[-1] not in curves or (timed and contended(row)):
@@ -128,19 +128,19 @@ class Runs:
                 return [tuple(curve[t] for curve in values) for t in common]
         return []
 
-    def over(self, row: Row, x: str, y: str) -> list[tuple[float, float]]:
+    def points_over(self, row: Row, x: str, y: str) -> list[tuple[float, float]]:
         """Points of a row's curve `y` over the parameter `x`; empty without such a curve."""
         points = self._curves.get(identity(row), {}).get(f"{y} over {x}", ((), ()))
         return list(zip(*points, strict=True))
 
     def values(self, line: Line, measure: Measure, at: Mapping[str, float]) -> list[float]:
-        """The known values of the ok seeds; empty for seconds that are `cut_short`.
+        """The known values of the ok seeds; empty for seconds that are `is_cut_short`.
 
         Training seconds come from `training_seconds`.
         """
-        if measure.trains:
+        if measure.is_training_seconds:
             return training_seconds(line)
-        if any(map(line.cut_short, measure.of)):
+        if any(map(line.is_cut_short, measure.of)):
             return []
         values = [self._read(row, measure, at) for row in line.ok]
         return [value for value in values if value is not None]
@@ -151,8 +151,8 @@ class Runs:
         accepted = {
             name: value if isinstance(value, list) else [value] for name, value in params.items()
         }
-        place = machine, choice.dataset, choice.variant
-        by_method: Mapping[str, Sequence[tuple[Row, Params]]] = self._by_method.get(place, {})
+        problem = machine, choice.dataset, choice.variant
+        by_method: Mapping[str, Sequence[tuple[Row, Params]]] = self._by_method.get(problem, {})
         # Selectors without methods read sizes of data, which runs with any kernel have.
         kernel = wanted.kernel if wanted.methods and "kernel" not in params else ""
         return [
@@ -161,7 +161,7 @@ class Runs:
             for row, actual in by_method.get(method, ())
             if (not kernel or actual.get("kernel", kernel) == kernel)
             and all(
-                name in actual and any(_equal(actual[name], value) for value in values)
+                name in actual and any(_is_equal(actual[name], value) for value in values)
                 for name, values in accepted.items()
             )
         ]
@@ -180,7 +180,7 @@ class Runs:
 
     def _on_curve(self, row: Row, measure: Measure, at: Mapping[str, float]) -> float | None:
         """The value of a curve where other curves or its abscissa are near `at`."""
-        if of_wall_seconds(measure.curve) and contended(row):
+        if is_wall_seconds(measure.curve) and contended(row):
             return None
         curves = self._curves.get(identity(row), {})
         if not at:
@@ -188,14 +188,14 @@ class Runs:
             return values[-1] if values else None
         points: Iterable[Sequence[float]] = self.points([row], *at, measure.curve)
         if not points and len(at) == 1:
-            points = self.over(row, next(iter(at)), measure.curve)
-        near = [
+            points = self.points_over(row, next(iter(at)), measure.curve)
+        in_range = [
             (distance, value)
-            for *place, value in points
-            if (distance := max(map(_log_ratio, place, at.values()))) < _MAX_LOG_RATIO
+            for *coordinates, value in points
+            if (distance := max(map(_log_ratio, coordinates, at.values()))) < _MAX_LOG_RATIO
         ]
-        nearest = min((distance for distance, _ in near), default=0.0)
-        nearby = [value for distance, value in near if distance == nearest]
+        nearest = min((distance for distance, _ in in_range), default=0.0)
+        nearby = [value for distance, value in in_range if distance == nearest]
         if not nearby:
             return None
         return math.fsum(nearby) if measure.pick == "sum" else nearby[-1]
@@ -222,7 +222,7 @@ def made_by(experiments: Container[str], line: Line) -> bool:
 
 def asked_by(experiments: Container[str], row: Row) -> bool:
     """Whether one of `experiments` asked for the run of a row."""
-    return any(name in experiments for name in asking(row))
+    return any(name in experiments for name in asking_experiments(row))
 
 
 def preferred_lines(experiments: Container[str], lines: list[Line]) -> list[Line]:
@@ -230,19 +230,19 @@ def preferred_lines(experiments: Container[str], lines: list[Line]) -> list[Line
     return [line for line in lines if made_by(experiments, line)] or lines
 
 
-def asking(row: Row) -> list[str]:
+def asking_experiments(row: Row) -> list[str]:
     """The experiments that asked for the run of a row."""
     return [name for name in (row.get("experiment") or "").split(",") if name]
 
 
 def fills_cells(row: Row) -> bool:
     """Whether a row may fill a cell: rows that only studies or trials of causes made may not."""
-    names = asking(row)
+    names = asking_experiments(row)
     return not names or not all(n in _STUDIES or n.startswith(_TRIED_CAUSE) for n in names)
 
 
-def _order(place: MachineProblem) -> tuple[Any, ...]:
-    machine, dataset, variant = place
+def _sort_key(problem: MachineProblem) -> tuple[Any, ...]:
+    machine, dataset, variant = problem
     return machine.environment, machine.threads, machine.jobs or 0, dataset, variant or ""
 
 
@@ -263,7 +263,7 @@ def preference(line: Line) -> tuple[Any, ...]:
     run.
     """
     newest = max(map(start_time, line.rows), default=0.0)
-    return bool(line.ok), version_of(line), len(line.ok), newest, line.address
+    return bool(line.ok), version_of(line), len(line.ok), newest, line.identifier
 
 
 def _log_ratio(a: float, b: float) -> float:
@@ -273,7 +273,7 @@ def _log_ratio(a: float, b: float) -> float:
     return abs(math.log(a / b)) if a > 0.0 < b else math.inf
 
 
-def _equal(actual: Any, wanted: Any) -> bool:
+def _is_equal(actual: Any, wanted: Any) -> bool:
     numbers = (int, float)
     if isinstance(actual, numbers) and isinstance(wanted, numbers):
         return isinstance(actual, bool) == isinstance(wanted, bool) and math.isclose(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.papers.cells.entries import ABSENT, NO_POWER, NO_ROWS, Entry, Filled
-from kbench.papers.printed.causes import KINDS, Cause, differing
+from kbench.papers.printed.causes import KINDS, Cause, differing_sentence
 from kbench.papers.printed.layout import PAPERS, Measure, legend, paper
 from kbench.report.comparisons.cells import describe_machine
 from kbench.report.comparisons.tables import TimingConditions
@@ -61,14 +61,14 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
     states: dict[tuple[str, ...], int] = {}
     for table in tables:
         for place, measure, entry in table.cells():
-            lacks_size = measure.sizes and entry.value is None
-            if measure.reads and not measure.total and entry.prints and not lacks_size:
+            lacks_size = measure.is_size and entry.value is None
+            if measure.is_readable and not measure.total and entry.is_printed and not lacks_size:
                 states[place] = min(_state(measure, entry), states.get(place, len(STATES)))
     return Coverage(**Counter(STATES[state] for state in states.values()))
 
 
 def _state(measure: Measure, entry: Entry) -> int:
-    if measure.sizes:
+    if measure.is_size:
         return STATES.index("sizes")
     if entry.value is not None or entry.status == NO_POWER:
         return STATES.index("stand_in" if entry.stand_in else "own")
@@ -82,7 +82,7 @@ def sheet(filled: Filled, environments: Mapping[str, Any]) -> Sheet:
     """The table with its notes."""
     marks, notes = footnotes(filled)
     texts = [
-        [group.header, *(_text(group.words(entry), entry, marks) for entry in group.entries)]
+        [group.header, *(_text(group.texts(entry), entry, marks) for entry in group.entries)]
         for group in filled.groups
     ]
     header, *rows = map(list, zip(["", *filled.rows], *texts, strict=True))
@@ -104,18 +104,18 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     if filled.machine is not None:
         machine = describe_machine(filled.machine, environments)
         lines.append(f"{count}. Measured on {machine}; in the paper {paper(table.paper).machine}.")
-    foreign = sum(
+    n_foreign = sum(
         entry.printed is not None
         and entry.match is not None
-        and not measure.sizes
+        and not measure.is_size
         and not filled.of_own_experiments(entry)
         for _, measure, entry in filled.cells()
     )
-    if foreign:
-        lines.append(f"{foreign} cells have rows that the table's own experiment did not make.")
-    compared = [entry.cause for *_, entry in filled.cells() if entry.compared]
+    if n_foreign:
+        lines.append(f"{n_foreign} cells have rows that the table's own experiment did not make.")
+    compared = [entry.cause for *_, entry in filled.cells() if entry.is_compared]
     if any(compared):
-        lines.append(differing(compared, "; their notes say why"))
+        lines.append(differing_sentence(compared, "; their notes say why"))
     if count.missing:
         subject = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
         lines.append(f'{subject}: run "kbench -m {table.run}"')
@@ -184,8 +184,8 @@ def _record(
     }
 
 
-def _text(words: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str:
-    in_paper, measured = words
+def _text(texts: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str:
+    in_paper, measured = texts
     if not in_paper and not measured:
         return ""
     values = f"{in_paper or '–'} | {measured or '–'}" if measured or entry.match else in_paper
@@ -206,9 +206,9 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     for name in PAPERS:
         group = [table for table in tables if table.table.paper == name]
         by_title = itertools.groupby(group, key=lambda table: table.table.title)
-        rows += [_line(title, list(forms)) for title, forms in by_title]
-        rows += [_line(f"{paper(name).title}, all", group)] * bool(group)
-    rows.append(_line("all", tables))
+        rows += [_count_row(title, list(forms)) for title, forms in by_title]
+        rows += [_count_row(f"{paper(name).title}, all", group)] * bool(group)
+    rows.append(_count_row("all", tables))
     notes = [legend("counts"), f"All tables: {coverage(tables)}."]
     absent = [
         f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
@@ -227,7 +227,7 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     return Sheet("Cells measured", 1, header, [row for row in rows if row[1] != "0"], notes)
 
 
-def _line(name: str, tables: Sequence[Filled]) -> list[str]:
+def _count_row(name: str, tables: Sequence[Filled]) -> list[str]:
     count = coverage(tables)
     counts = count.cells, count.own, count.stand_in, count.not_run, count.sizes
     return [name, *(f"{n:,}" for n in counts)]
@@ -241,7 +241,7 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
     compared: dict[tuple[str, ...], tuple[str, Cause | None]] = {}
     for form in tables:
         for place, _, entry in form.cells():
-            if entry.compared:
+            if entry.is_compared:
                 compared.setdefault(place, (form.table.title, entry.cause))
     causes = Counter(cause for _, cause in compared.values() if cause is not None)
     counts = Counter(compared.values())
@@ -251,6 +251,6 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
         texts = [f"{name} ({n})" for (name, other), n in counts.items() if other == cause]
         n_cells = str(causes[cause])
         rows.append([KINDS[cause.kind], ", ".join(texts), cause.why, cause.shown, n_cells])
-    note = differing([cause for _, cause in compared.values()])
+    note = differing_sentence([cause for _, cause in compared.values()])
     header = ["kind", "tables", "cause", "what shows it", "cells"]
     return Sheet("Differences from the printed scores", 4, header, rows, [note])

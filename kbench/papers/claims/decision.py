@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from kbench.papers.cells.runs import Runs
 from kbench.papers.claims import outcomes
 from kbench.papers.claims.outcomes import Outcome
-from kbench.papers.claims.stated import Claim, Interval, combined
+from kbench.papers.claims.stated import Claim, Interval, combined_interval
 from kbench.papers.claims.terms import Term, terms_of
 from kbench.report.comparisons.tables import TimingConditions
 
@@ -34,18 +34,18 @@ _MIN_FRACTION = 0.05
 class Case:
     """One repetition of a query: its terms, and the interval of figures that the rows allow.
 
-    `figures` is None without an answer; `wider` adds the spread of repeated runs to the interval.
-    `kept` is whether `wider` keeps the bound, None if the bound lies inside it.
+    `figures` is None without an answer; `widened` adds the spread of repeated runs to the interval.
+    `kept` is whether `widened` keeps the bound, None if the bound lies inside it.
     """
 
     terms: Sequence[Term]
     printed: Interval | None
     figures: Interval | None
-    wider: Interval | None
+    widened: Interval | None
     kept: bool | None
 
     @property
-    def of_the_paper(self) -> bool:
+    def is_on_paper_data(self) -> bool:
         """Whether rows of the paper's own data answer the case."""
         return self.figures is not None and not any(term.stand_in for term in self.terms)
 
@@ -65,11 +65,11 @@ class Verdict:
     unit: str = ""
     worst: str = ""  # The data set with the worst answer if several cases are answered
     # Number of cases of the paper's own data that keep the bound by more than repeated runs differ.
-    kept: int = 0
+    n_kept: int = 0
     # Numbers of cases answered by rows of the paper's own data, answered by any rows, and of all.
-    own: int = 0
-    answered: int = 0
-    asked: int = 0
+    n_own: int = 0
+    n_answered: int = 0
+    n_asked: int = 0
     # Data set that took part -> our rows / the paper's rows, None if unknown or equal to 1.
     shares: dict[str, float | None] = field(default_factory=dict)
     keys: tuple[str, ...] = ()  # The runs behind the figure
@@ -94,19 +94,19 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     for machine in machines:
         cases = [_case(claim, terms_of(terms, runs, machine), runs) for terms in claim.cases]
         by_machine.append((machine, [case for case in cases if case.printed is not None] or cases))
-    machine, cases = max(by_machine, key=lambda pair: _answers(pair[1]))
+    machine, cases = max(by_machine, key=lambda pair: _n_answers_and_runs(pair[1]))
     outcome, why = _outcome(claim, cases)
     if outcome is outcomes.NOT_RUN and (sources := _sources([cases for _, cases in by_machine])):
         outcome, why = outcomes.OTHER_MACHINES, sources
     answered = [case for case in cases if case.figures is not None]
-    paper_cases = [case for case in cases if case.of_the_paper]
+    paper_cases = [case for case in cases if case.is_on_paper_data]
     # Only the paper's own data refute a claim; figures of other outcomes summarise all data.
     basis = paper_cases if outcome is outcomes.FAILS and not as_idea else answered
     terms = [term for case in basis for term in case.terms]
     shares = {term.data: term.share for term in terms if term.data}
     is_enough = not claim.differs and all(s is None or s >= _MIN_FRACTION for s in shares.values())
     deciding = answered if is_enough else []
-    worst = _worst(claim, basis).terms[0].data if len(basis) > 1 and claim.case is None else ""
+    worst = _worst_case(claim, basis).terms[0].data if len(basis) > 1 and claim.case is None else ""
     return Verdict(
         claim=claim,
         outcome=outcome,
@@ -115,10 +115,10 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
         figures=_summary(claim, [case.figures for case in basis]),
         unit="%" if claim.case else _unit(claim, cases),
         worst=worst,
-        kept=sum(case.kept is True for case in paper_cases),
-        own=len(paper_cases),
-        answered=len(answered),
-        asked=len(cases),
+        n_kept=sum(case.kept is True for case in paper_cases),
+        n_own=len(paper_cases),
+        n_answered=len(answered),
+        n_asked=len(cases),
         shares=shares,
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
         machine=machine,
@@ -141,7 +141,7 @@ def _sources(cases_by_machine: Sequence[Sequence[Case]]) -> str:
     return ""
 
 
-def _answers(cases: Sequence[Case]) -> tuple[int, int]:
+def _n_answers_and_runs(cases: Sequence[Case]) -> tuple[int, int]:
     """Numbers of answered cases and of runs that match a term."""
     keys = {key for case in cases for term in case.terms for key in term.keys}
     return sum(case.figures is not None for case in cases), len(keys)
@@ -161,7 +161,7 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     if claim.differs:
         return outcomes.OTHER_SETTINGS, claim.differs
     assert claim.holds is not None
-    paper_cases = [case for case in cases if case.of_the_paper]
+    paper_cases = [case for case in cases if case.is_on_paper_data]
     kept = _kept(claim, paper_cases, len(cases))
     if kept is not None:
         return (outcomes.HOLDS if kept else outcomes.FAILS), ""
@@ -171,22 +171,22 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     if missing:
         return _outcome_without_runs(any(term.absent for term in missing), missing)
     for case in paper_cases:
-        if case.figures and claim.of_cases.kept_by(case.figures) is None:
-            words = in_words(case.figures, _unit(claim, cases))
-            figure = f": {words}" * (words != _UNKNOWN)
+        if case.figures and claim.bound_of_case.kept_by(case.figures) is None:
+            text = in_words(case.figures, _unit(claim, cases))
+            figure = f": {text}" * (text != _UNKNOWN)
             return outcomes.NOT_RUN, f"runs that were stopped or failed leave it open{figure}"
     noisy = next(case for case in paper_cases if case.kept is None)
     place = f" on {noisy.terms[0].data}" if len(cases) > 1 else ""
-    words = in_words(noisy.wider or (0.0, 0.0), _unit(claim, cases))
-    return outcomes.TOO_NOISY, f"{words}{place}, with the spread of equal runs"
+    text = in_words(noisy.widened or (0.0, 0.0), _unit(claim, cases))
+    return outcomes.TOO_NOISY, f"{text}{place}, with the spread of equal runs"
 
 
-def _kept(claim: Claim, cases: Sequence[Case], asked: int) -> bool | None:
-    """Whether `cases`, of `asked` in all, clearly keep the claim's bound; None if that is open."""
+def _kept(claim: Claim, cases: Sequence[Case], n_asked: int) -> bool | None:
+    """Whether `cases`, of `n_asked` in all, clearly keep the claim's bound; None if open."""
     n_kept, n_missed = (sum(case.kept is outcome for case in cases) for outcome in (True, False))
     if claim.case is not None and claim.holds is not None:
-        return claim.holds.kept_by((n_kept / asked, 1.0 - n_missed / asked))
-    return False if n_missed else n_kept == asked > 0 or None
+        return claim.holds.kept_by((n_kept / n_asked, 1.0 - n_missed / n_asked))
+    return False if n_missed else n_kept == n_asked > 0 or None
 
 
 def _outcome_without_runs(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
@@ -200,25 +200,25 @@ def _outcome_without_runs(no_data: bool, missing: Sequence[Term]) -> tuple[Outco
 
 
 def _case(claim: Claim, terms: Sequence[Term], runs: Runs) -> Case:
-    figures = _possible(claim.kind, [term.measured for term in terms])
-    printed = _possible(claim.kind, [term.printed for term in terms])
-    wider = figures
+    figures = _figure_interval(claim.kind, [term.measured for term in terms])
+    printed = _figure_interval(claim.kind, [term.printed for term in terms])
+    widened = figures
     if figures is not None and (len(terms) < 2 or len({term.keys for term in terms}) > 1):
         low, high = figures
         if claim.kind in ("ratio", "value"):
             day_factor = runs.days.spread(row for term in terms for row in term.rows)
-            factor = max(day_factor, *(term.factor for term in terms))
-            wider = low / factor, high * factor
+            factor = max(day_factor, *(term.spread_factor for term in terms))
+            widened = low / factor, high * factor
         else:
             minimum = 0.0 if claim.kind == "range" else -math.inf
-            chance = max(term.chance for term in terms)
-            wider = max(minimum, low - chance), high + chance
-    return Case(terms, printed, figures, wider, wider and claim.of_cases.kept_by(wider))
+            spread = max(term.spread for term in terms)
+            widened = max(minimum, low - spread), high + spread
+    return Case(terms, printed, figures, widened, widened and claim.bound_of_case.kept_by(widened))
 
 
-def _worst(claim: Claim, cases: Sequence[Case]) -> Case:
+def _worst_case(claim: Claim, cases: Sequence[Case]) -> Case:
     """The case with the worst figure; intervals are compared by their better ends."""
-    bound = claim.of_cases
+    bound = claim.bound_of_case
     pairs = [(case.figures, case) for case in cases if case.figures is not None]
     sign = 1.0 if bound.lower else -1.0
     return min(pairs, key=lambda pair: (sign * bound.best(pair[0]), sign * bound.worst(pair[0])))[1]
@@ -248,7 +248,7 @@ def in_words(figures: Interval, unit: str, limit: float = math.nan) -> str:
 
 
 def _digits(value: float, limit: float) -> str:
-    if abs(value) >= 1000.0:
+    if abs(value) >= 1000.0:  # set by hand, as are the numbers of digits
         return f"{value:,.0f}"
     texts = [f"{value:.{digits}g}" for digits in (3, 4, 5, 6)]
     same_side = [text for text in texts if (float(text) < limit) == (value < limit)]
@@ -264,10 +264,10 @@ def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | Non
         keeps = [claim.case.kept_by(figures) for figures in intervals]
         n, within, outside = len(intervals), keeps.count(True), keeps.count(False)
         return 100.0 * within / n, 100.0 * (n - outside) / n
-    return combined(intervals, claim.holds.worst)
+    return combined_interval(intervals, claim.holds.worst)
 
 
-def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:
+def _figure_interval(kind: str, values: Sequence[Interval | None]) -> Interval | None:
     """The smallest and the largest answer that the intervals of the terms allow."""
     intervals = [value for value in values if value is not None]
     if len(intervals) < len(values):

@@ -87,7 +87,7 @@ class Claim:
     idea: "Claim | None" = None
 
     @property
-    def of_cases(self) -> Bound:
+    def bound_of_case(self) -> Bound:
         """The bound on one answer: `case` if it is given, otherwise `holds`."""
         bound = self.case or self.holds
         assert bound is not None
@@ -100,15 +100,15 @@ class Claim:
         return [cell for term in terms for rival in term for cell in rival]
 
 
-def combined(
-    values: Sequence[Interval | None], how: Callable[[Sequence[float]], float]
+def combined_interval(
+    values: Sequence[Interval | None], summarise: Callable[[Sequence[float]], float]
 ) -> Interval | None:
-    """`how` of all lower and of all upper ends; None without values, or if one is unknown."""
+    """`summarise` of all lower and of all upper ends; None without values or if any is unknown."""
     intervals = [value for value in values if value is not None]
     if not intervals or len(intervals) < len(values):
         return None
     lows, highs = zip(*intervals, strict=True)
-    return how(lows), how(highs)
+    return summarise(lows), summarise(highs)
 
 
 @cache

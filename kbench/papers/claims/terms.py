@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from kbench.papers.cells.entries import SECONDS_IN, entry, quantity_of
 from kbench.papers.cells.runs import Runs
-from kbench.papers.claims.stated import Interval, Terms, combined
+from kbench.papers.claims.stated import Interval, Terms, combined_interval
 from kbench.papers.printed.causes import MAX_RELATIVE
 from kbench.papers.printed.layout import CellPlace, Choice, paper
 from kbench.papers.printed.settings import stated_settings, unnamed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import LearningTask, Row, TimingConditions, of_seconds
+from kbench.report.comparisons.tables import LearningTask, Row, TimingConditions, is_seconds
 from kbench.report.statistics.compare import CHANCE_ROWS
 
 # The interval of a failed run, which might have had any seconds, accuracy or error above 0.
@@ -48,8 +48,8 @@ class Term:
     unknown: str = ""  # Settings of the runs that the paper does not state
     # Spread of equal runs: the factor by which seconds and errors may differ, and the difference of
     # accuracies, which is the larger of `CHANCE_ROWS` / test rows and the deviation over seeds.
-    factor: float = 1.0
-    chance: float = 0.0
+    spread_factor: float = 1.0
+    spread: float = 0.0
     rows: tuple[Row, ...] = ()  # The runs behind seconds, for remarks on their days
 
 
@@ -58,7 +58,7 @@ def terms_of(terms: Terms, runs: Runs, machine: TimingConditions | None) -> list
     answers = []
     for choice in terms[0][0][0].choices:
         values = [
-            [_added([_value(cell, runs, machine, choice) for cell in cells]) for cells in term]
+            [_summed([_term(cell, runs, machine, choice) for cell in cells]) for cells in term]
             for term in terms
         ]
         answers.append([_best(term) for term in values])
@@ -74,13 +74,13 @@ def terms_of(terms: Terms, runs: Runs, machine: TimingConditions | None) -> list
     )
 
 
-def _added(terms: Sequence[Term]) -> Term:
+def _summed(terms: Sequence[Term]) -> Term:
     """The sum of several cells as one term."""
     template = next((term for term in terms if term.measured is None), terms[0])
     return replace(
         template,
-        printed=combined([term.printed for term in terms], math.fsum),
-        measured=combined([term.measured for term in terms], math.fsum),
+        printed=combined_interval([term.printed for term in terms], math.fsum),
+        measured=combined_interval([term.measured for term in terms], math.fsum),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
         rows=tuple(row for term in terms for row in term.rows),
     )
@@ -89,16 +89,16 @@ def _added(terms: Sequence[Term]) -> Term:
 def _best(terms: Sequence[Term]) -> Term:
     """The best printed and the best measured value of several cells as one term."""
     best: Callable[[Sequence[float]], float] = max if terms[0].sign > 0 else min
-    printed = combined([term.printed for term in terms if term.printed is not None], best)
+    printed = combined_interval([term.printed for term in terms if term.printed is not None], best)
     without_runs = next((term for term in terms if not term.keys), None)
     by_value = {term.measured[0]: term for term in reversed(terms) if term.measured is not None}
     if without_runs is not None or not by_value:
         return replace(without_runs or terms[0], printed=printed)
-    measured = combined([term.measured or UNKNOWN for term in terms], best)
+    measured = combined_interval([term.measured or UNKNOWN for term in terms], best)
     return replace(by_value[best(list(by_value))], printed=printed, measured=measured)
 
 
-def _value(cell: CellPlace, runs: Runs, machine: TimingConditions | None, choice: Choice) -> Term:
+def _term(cell: CellPlace, runs: Runs, machine: TimingConditions | None, choice: Choice) -> Term:
     """The term of one cell, on one of the data sets that stand for the paper's."""
     result = entry(replace(cell, only=choice), runs, machine)
     quantity = quantity_of(cell.measure)
@@ -119,10 +119,10 @@ def _value(cell: CellPlace, runs: Runs, machine: TimingConditions | None, choice
     no_value = f"{line.method} on {data_set}: {result.status or 'no value'}"
     stated = stated_settings(cell.table, cell.column, line.method)
     names = ", ".join(name for name in unnamed(stated, line) if name not in cell.wanted.all_params)
-    factor, chance = _noise(cell, line.problem)
+    spread_factor, spread = _spreads(cell, line.problem)
     return replace(
         term,
-        rows=result.rows if factor == NOISE_OF_SECONDS else (),
+        rows=result.rows if spread_factor == NOISE_OF_SECONDS else (),
         measured=_scaled(measured, quantity.factor),
         why=no_value if result.value is None else "",
         data=data_set,
@@ -131,12 +131,12 @@ def _value(cell: CellPlace, runs: Runs, machine: TimingConditions | None, choice
         share=result.share,
         stand_in=result.stand_in,
         unknown=f"the paper does not state {names} of {line.method}" if names else "",
-        factor=factor,
-        chance=max(chance, result.sd or 0.0) * quantity.factor if chance else 0.0,
+        spread_factor=spread_factor,
+        spread=max(spread, result.sd or 0.0) * quantity.factor if spread else 0.0,
     )
 
 
-def _noise(cell: CellPlace, problem: LearningTask) -> tuple[float, float]:
+def _spreads(cell: CellPlace, problem: LearningTask) -> tuple[float, float]:
     """The factor and the difference by which equal runs may differ in a measure."""
     measure = cell.measure
     if measure.total:
@@ -147,7 +147,7 @@ def _noise(cell: CellPlace, problem: LearningTask) -> tuple[float, float]:
         return 1.0, CHANCE_ROWS / problem.n_test if problem.n_test else 0.0
     if columns[0] in _ERRORS:
         return NOISE_OF_ERRORS, 0.0
-    timed = columns[0] in _TIMES or all(map(of_seconds, measure.of))
+    timed = columns[0] in _TIMES or all(map(is_seconds, measure.of))
     return (NOISE_OF_SECONDS if measure.of and timed else 1.0), 0.0
 
 

@@ -12,18 +12,18 @@ from kbench.papers.claims.stated import Interval
 from kbench.papers.printed.layout import PAPERS, legend, paper
 from kbench.report.sheet import Sheet
 
-_WOULD = {True: "confirm", False: "contradict"}
+_VERBS = {True: "confirm", False: "contradict"}
 _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcome in OUTCOMES)
 
-# Lines and characters of a screen; characters of the column of verdicts, also in a narrower window,
-# whose sentences are not cut, between two columns, and of the narrowest sentences. Set by hand.
-_LINES, _SCREEN, _OUTCOME, _NARROW, _GAP, _LEAST = 44, 100, 22, 13, 2, 20
+# Lines and characters of a screen; characters of the column of verdicts on a screen and in a window
+# narrower than that, between two columns, and of the narrowest sentences. Set by hand.
+_LINES, _SCREEN, _VERDICT, _NARROW_VERDICT, _GAP, _MIN_TEXT = 44, 100, 22, 13, 2, 20
 
 # Titles of the counts of `tally`.
 TALLY = ("hold", "do not hold", "open: kept", "by idea", "missed", "neither", "own data")
 
 
-class Words(NamedTuple):
+class LineTexts(NamedTuple):
     """The texts of a verdict's line; `measured` is `figure` with its data set."""
 
     printed: str
@@ -33,20 +33,20 @@ class Words(NamedTuple):
     data: str
 
 
-def line(verdict: Verdict) -> Words:
+def line(verdict: Verdict) -> LineTexts:
     """The printed figure, the measured figure, that of the idea alone, and the data sets."""
-    measured = figure = _words(verdict, verdict.figures)
+    measured = figure = _figure(verdict, verdict.figures)
     if verdict.worst and verdict.figures is not None:
         measured += f" on {_with_share(verdict, verdict.worst)}"
-    idea = "" if verdict.idea is None else _words(verdict.idea, verdict.idea.figures)
-    return Words(_words(verdict, verdict.printed), measured, figure, idea, data_of(verdict))
+    idea = "" if verdict.idea is None else _figure(verdict.idea, verdict.idea.figures)
+    return LineTexts(_figure(verdict, verdict.printed), measured, figure, idea, data_of(verdict))
 
 
 def data_of(verdict: Verdict) -> str:
     """The data sets with their shares of the paper's rows, and their number of answered cases."""
     names = [_with_share(verdict, name) for name in verdict.shares]
-    n = verdict.own if verdict.outcome is FAILS else verdict.answered
-    cases = f"{n} of {verdict.asked}: " if names and verdict.asked > 1 else ""
+    n = verdict.n_own if verdict.outcome is FAILS else verdict.n_answered
+    cases = f"{n} of {verdict.n_asked}: " if names and verdict.n_asked > 1 else ""
     return cases + ", ".join(names)
 
 
@@ -65,10 +65,12 @@ def detail(verdict: Verdict) -> list[str]:
         lines.append(f"Computed: {claim.quantity}. {claimed_bound(verdict)}")
     if verdict.why:
         lines.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
-    if verdict.answered and verdict.asked > 1:
-        basis = f"{verdict.own} on the paper's data, {verdict.kept} of these clearly keep the bound"
-        lines.append(f"Runs answer {verdict.answered} of {verdict.asked} cases, {basis}.")
-    if verdict.machine is not None and verdict.answered:
+    if verdict.n_answered and verdict.n_asked > 1:
+        basis = (
+            f"{verdict.n_own} on the paper's data, {verdict.n_kept} of these clearly keep the bound"
+        )
+        lines.append(f"Runs answer {verdict.n_answered} of {verdict.n_asked} cases, {basis}.")
+    if verdict.machine is not None and verdict.n_answered:
         lines.append(f"The runs are of environment {verdict.machine.environment}.")
     lines += [f"{remark[0].upper()}{remark[1:]}." for remark in verdict.days]
     if verdict.idea is not None:
@@ -85,13 +87,13 @@ def claimed_bound(verdict: Verdict) -> str:
     limit, scope = f"{holds.limit:g} {verdict.unit}".strip(), ""
     if verdict.claim.case is not None:
         limit = f"{100 * holds.limit:g} % of the cases"
-    elif verdict.asked > 1:
+    elif verdict.n_asked > 1:
         scope = " in every case"
     comparison = "at least" if holds.lower else "at most"
     return f"The claim holds if it is {comparison} {limit}{scope}."
 
 
-def counted(verdicts: Collection[Verdict]) -> str:
+def counts_of(verdicts: Collection[Verdict]) -> str:
     """The numbers of claims by outcome, and of open claims whose bound our runs keep or miss."""
     counts = Counter(verdict.outcome.word for verdict in verdicts)
     reasons = Counter(verdict.outcome.reason for verdict in verdicts if verdict.outcome.reason)
@@ -111,7 +113,7 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
     answers = [(v.kept_by_rows, _kept_by_idea(v)) for v in verdicts if v.outcome.reason]
     rows = Counter(kept for kept, _ in answers)
     ideas = Counter(idea for kept, idea in answers if kept)
-    n_own = sum(0 < verdict.own == verdict.asked for verdict in verdicts)
+    n_own = sum(0 < verdict.n_own == verdict.n_asked for verdict in verdicts)
     n_known = ideas[True] + ideas[False]
     by_idea = f"{ideas[True]} of {n_known}" if n_known else "-"
     counts = [*outcomes, rows[True], by_idea, rows[False], rows[None]]
@@ -124,16 +126,16 @@ def tendency(verdict: Verdict) -> str:
     if kept is None or not verdict.outcome.reason:
         return ""
     guess = " at settings that we guessed" if verdict.outcome is UNKNOWN_SETTINGS else ""
-    text = f"our runs would {_WOULD[kept]} it{guess}"
-    return text if idea in (None, kept) else f"{text}, the idea alone would {_WOULD[idea]} it"
+    text = f"our runs would {_VERBS[kept]} it{guess}"
+    return text if idea in (None, kept) else f"{text}, the idea alone would {_VERBS[idea]} it"
 
 
 def _kept_by_idea(verdict: Verdict) -> bool | None:
-    """Whether the idea alone keeps the bound of the claim; None if it has no answer."""
+    """Whether the idea alone keeps the bound of the claim; None if the idea has no answer."""
     return None if verdict.idea is None else verdict.idea.kept_by_rows
 
 
-def of_papers(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+def by_paper(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     """Title of a paper -> its own claims; the last entry has our own questions."""
     groups = {
         paper(name).title: [v for v in verdicts if v.claim.paper == name and not v.claim.ours]
@@ -151,19 +153,19 @@ def sheets(
     Without `details` a claim has one line, or two if the paper's claims then fit on a screen.
     """
     result = []
-    for name, group in of_papers(verdicts).items():
+    for name, group in by_paper(verdicts).items():
         header = ["verdict", "claim", "printed", "measured", "idea alone"]
         if width is None:
             header, n_words = [*header, "data"], len(header) + 1
             rows = []
             for verdict in group:
-                words = line(verdict)
+                texts = line(verdict)
                 text = f"{verdict.claim.says} {' '.join(detail(verdict))}"
-                figures = words.printed, words.measured, words.idea, words.data
+                figures = texts.printed, texts.measured, texts.idea, texts.data
                 rows.append([str(verdict.outcome), text, *figures])
         else:
-            rows, n_words = _wrapped(group, width, details=details), 2
-        note = f"{counted(group)}; {tally(group)[-1]} on the paper's own data."
+            rows, n_words = _wrapped_rows(group, width, details=details), 2
+        note = f"{counts_of(group)}; {tally(group)[-1]} on the paper's own data."
         result.append(Sheet(f"{name}: claims", n_words, header, rows, [note]))
     if result and details:
         result[-1].notes.append(f"{legend('claims')} {_MEANINGS}")
@@ -172,18 +174,18 @@ def sheets(
 
 def summary(verdicts: Sequence[Verdict]) -> Sheet:
     """A sheet with a line for each paper."""
-    rows = [[name, *tally(group)] for name, group in of_papers(verdicts).items()]
+    rows = [[name, *tally(group)] for name, group in by_paper(verdicts).items()]
     return Sheet("Did the papers' claims hold?", 1, ["", *TALLY], rows, [legend("outcomes")])
 
 
-def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[list[str]]:
+def _wrapped_rows(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[list[str]]:
     """The lines of claims with shortened figures, and the claims' details below them."""
     cells = [line(verdict) for verdict in verdicts]
     figures = [[_shortened(f) for f in (cell.printed, cell.figure, cell.idea)] for cell in cells]
     names = ("printed", "measured", "idea alone")
     widths = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
-    outcome_width = _OUTCOME if width >= _SCREEN else _NARROW
-    width_left = max(width - outcome_width - sum(widths) - 4 * _GAP, _LEAST)
+    outcome_width = _VERDICT if width >= _SCREEN else _NARROW_VERDICT
+    width_left = max(width - outcome_width - sum(widths) - 4 * _GAP, _MIN_TEXT)
     max_lines = None if details or width < _SCREEN else 2 if 2 * len(verdicts) <= _LINES else 1
     rows = []
     for verdict, cell, texts in zip(verdicts, cells, figures, strict=True):
@@ -201,8 +203,8 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
 def _shortened(figure: str) -> str:
     """A figure, shortened to the width of its column."""
     signs = {"at least ": "≥ ", "at most ": "≤ ", "from ": "", "× linear": "×", " points": " pt"}
-    for words, sign in (signs | {"kcal/mol": ""}).items():
-        figure = figure.replace(words, sign)
+    for phrase, sign in (signs | {"kcal/mol": ""}).items():
+        figure = figure.replace(phrase, sign)
     return figure.strip()
 
 
@@ -213,7 +215,7 @@ def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
 
 def _record(verdict: Verdict) -> dict[str, Any]:
     claim, machine, shares = verdict.claim, verdict.machine, verdict.shares
-    figure, bounded = _end(verdict)
+    figure, bounded = _deciding_end(verdict)
     return {
         "paper": claim.paper,
         "where": claim.where,
@@ -225,12 +227,12 @@ def _record(verdict: Verdict) -> dict[str, Any]:
         "figure": figure,
         "unit": verdict.unit,
         "bounded": bounded,
-        "idea": verdict.idea and _end(verdict.idea)[0],
+        "idea": verdict.idea and _deciding_end(verdict.idea)[0],
         "worst": verdict.worst if verdict.figures else "",
-        "kept": verdict.kept,
-        "own": verdict.own,
-        "answered": verdict.answered,
-        "asked": verdict.asked,
+        "kept": verdict.n_kept,
+        "own": verdict.n_own,
+        "answered": verdict.n_answered,
+        "asked": verdict.n_asked,
         "why": verdict.why,
         "wording": "ours" if claim.ours else "quoted" if claim.quote else "paraphrased",
         "quote": claim.quote,
@@ -244,7 +246,7 @@ def _record(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _end(verdict: Verdict) -> tuple[float | None, str]:
+def _deciding_end(verdict: Verdict) -> tuple[float | None, str]:
     """The deciding end of the figure, and "at least" or "at most" if the end is a bound."""
     figures, bound = verdict.figures, verdict.claim.holds
     if figures is None or bound is None:
@@ -253,7 +255,7 @@ def _end(verdict: Verdict) -> tuple[float | None, str]:
     return end, "" if figures[0] == figures[1] else "at least" if end == figures[0] else "at most"
 
 
-def _words(verdict: Verdict, figures: Interval | None) -> str:
+def _figure(verdict: Verdict, figures: Interval | None) -> str:
     """A figure with its unit, and enough digits to show on which side of the bound it lies."""
     holds = verdict.claim.holds
     if figures is None or holds is None:

@@ -17,23 +17,23 @@ from typing import Any
 from kbench.papers.cells.entries import ABSENT
 from kbench.papers.cells.runs import Runs
 from kbench.papers.figures.figure import Figure, figures
-from kbench.papers.figures.panels import Drawn, drawn
+from kbench.papers.figures.panels import Drawn, drawn_panels
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.charts.style import Style, distinct_styles
-from kbench.report.charts.svg import BEYOND, COVERING, Axis, Chart, Plot, table
+from kbench.report.charts.svg import BEYOND, COVERING, Axis, Chart, Plot, value_grid
 from kbench.report.comparisons.cells import describe_machine
 from kbench.report.statistics.growth import fitted_power
 
 # Width and height of a chart, and height of a chart with a square picture, in units of the view box
 # so that three charts fit beside each other. Set by hand.
-_WIDTH, _HEIGHT, _SQUARE = 340, 270, 396
+_WIDTH, _HEIGHT, _PICTURE_HEIGHT = 340, 270, 396
 
 # Largest number of marks of a line; a curve with more points has a mark only at every k-th point.
 # Set by hand.
 _MAX_MARKS = 20
 
 # Attribute in a chart's SVG -> its meaning.
-_SIGNS = {
+_SIGN_MEANINGS = {
     BEYOND: "an arrow: a value beyond the axis",
     COVERING: "a line is dashed if most of its points lie on points of other lines",
 }
@@ -60,7 +60,7 @@ def drawings(
     result = []
     for figure in (figure for figure in figures() if figure.paper in papers):
         candidates = [
-            drawing for machine in runs.machines for drawing in drawn(figure, runs, machine)
+            drawing for machine in runs.machines for drawing in drawn_panels(figure, runs, machine)
         ]
         by_panel = ([d for d in candidates if d.panel is panel] for panel in figure.panels)
         best = [max(ds, key=lambda d: (len(d.shown), d.n_runs)) for ds in by_panel if ds]
@@ -71,22 +71,22 @@ def drawings(
 def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str, Any]) -> Drawing:
     shown = [panel for panel in panels if panel.shown]
     entries: dict[str, Style] = {}
-    drawer: Callable[[Figure, Drawn, str], Chart] = _lines
+    drawer: Callable[[Figure, Drawn, str], Chart] = _line_chart
     if figure.heat or figure.image:
         lines = (points for panel in shown for points in panel.points.values())
         largest = max((point[2] for points in lines for point in points), default=1.0)
-        drawer = partial(_grid, black=largest)  # the same in all panels
+        drawer = partial(_map_chart, black=largest)  # the same in all panels
     else:
         labels = (label for panel in shown for label in panel.panel.lines if panel.has(label))
         entries = {label: line_styles()[label] for label in labels}
-    charts = tuple(drawer(figure, panel, _title(panel, shown)) for panel in shown)
+    charts = tuple(drawer(figure, panel, _panel_title(panel, shown)) for panel in shown)
     timed = [panel for panel in shown if panel.depends_on_machine]
     remarks = _merged_remarks(
         timed, lambda panel: [f"measured on {describe_machine(panel.machine, environments)}"]
     )
     remarks += _remarks(figure, panels)
     bodies = "".join(chart.body for chart in charts)
-    remarks += [meaning for sign, meaning in _SIGNS.items() if sign in bodies]
+    remarks += [meaning for sign, meaning in _SIGN_MEANINGS.items() if sign in bodies]
     environment_names = sorted({panel.machine.environment for panel in timed})
     return Drawing(figure, charts, tuple(entries.items()), tuple(remarks), tuple(environment_names))
 
@@ -115,8 +115,8 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> list[str]:
     if absent:
         remarks.append(f"{ABSENT}: {', '.join(absent)}")
     if with_few_rows:
-        place = f" of {'; '.join(with_few_rows)}" if panels or absent else ""
-        remarks.append(f'too few rows{place}: run "kbench -m {figure.run}"')
+        scope = f" of {'; '.join(with_few_rows)}" if panels or absent else ""
+        remarks.append(f'too few rows{scope}: run "kbench -m {figure.run}"')
     remarks += _merged_remarks(panels, lambda panel: _panel_remarks(figure, panel))
     levels = {panel.panel.data: figure.levels.get(panel.panel.data) for panel in panels}
     if texts := [f"{level:g} on {data}" for data, level in levels.items() if level is not None]:
@@ -147,7 +147,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> list[str]:
 def _panel_remarks(figure: Figure, panel: Drawn) -> list[str]:
     """Remarks on missing lines, exponents of lines, and the order in which lines join points."""
     lines: defaultdict[str, list[str]] = defaultdict(list)
-    for label, why in panel.lacking.items():
+    for label, why in panel.missing_lines.items():
         lines[why].append(label)
     remarks = [f"not drawn, {why}: {'; '.join(labels)}" for why, labels in lines.items()]
     powers, names = [], frozenset[str]()
@@ -169,7 +169,7 @@ def line_styles() -> Mapping[str, Style]:
     return distinct_styles([label for p in f.panels for label in p.lines] for f in figures())
 
 
-def _title(panel: Drawn, shown: Sequence[Drawn]) -> str:
+def _panel_title(panel: Drawn, shown: Sequence[Drawn]) -> str:
     """The title, with the axis in which equal titles differ, and with the data set if missing."""
     title, data = panel.panel.title, panel.data
     names_data = re.match(rf"{re.escape(data)}(?!\w)", title, re.IGNORECASE)
@@ -186,7 +186,7 @@ def _plot(figure: Figure, title: str, x: Axis, y: Axis, height: int = _HEIGHT) -
     return Plot(x, y, label=label, title=title, width=_WIDTH, height=height)
 
 
-def _lines(figure: Figure, panel: Drawn, title: str) -> Chart:
+def _line_chart(figure: Figure, panel: Drawn, title: str) -> Chart:
     x, y, level = panel.panel.x, panel.panel.y, figure.levels.get(panel.panel.data)
     all_points = list(chain(*panel.points.values(), *panel.stopped.values()))
     xs, means = [x for x, _, _ in all_points], [(y, sd) for _, y, sd in all_points]
@@ -203,22 +203,22 @@ def _lines(figure: Figure, panel: Drawn, title: str) -> Chart:
     for name, points in panel.points.items():
         style = line_styles()[name]
         for place, value, _ in panel.stopped.get(name, ()):
-            plot.mark(place, value, style, hollow=True, words=f"{name}: stopped at its limit")
+            plot.mark(place, value, style, hollow=True, tooltip=f"{name}: stopped at its limit")
         if points:
             plot.line([(x, value) for x, value, _ in points], style, grid=grid)
             for place, value, sd in points[:: math.ceil(len(points) / _MAX_MARKS)]:
-                plot.mark(place, value, style, words=f"{name}: {place:.4g}, {value:.4g}", sd=sd)
+                plot.mark(place, value, style, tooltip=f"{name}: {place:.4g}, {value:.4g}", sd=sd)
     return plot.chart()
 
 
-def _grid(figure: Figure, panel: Drawn, title: str, black: float) -> Chart:
+def _map_chart(figure: Figure, panel: Drawn, title: str, black: float) -> Chart:
     """A heat map with the values printed in its cells, or a picture."""
     x, y = panel.panel.x, panel.panel.y
     (points,) = panel.points.values()
-    xs, ys, rows = table(points)
+    xs, ys, rows = value_grid(points)
     if figure.image:
         empty = Axis(f"0 is white, {black:.3g} is black", 0.0, 1.0, names=("",))
-        plot = _plot(figure, title, empty, Axis.named("", [""]), height=_SQUARE)
+        plot = _plot(figure, title, empty, Axis.named("", [""]), height=_PICTURE_HEIGHT)
         plot.image(rows, black)
     else:
         x_axis = Axis.named(x.label, [f"{value:g}" for value in xs])

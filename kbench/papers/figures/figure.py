@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from kbench.papers.cells.readings import of_wall_seconds
+from kbench.papers.cells.readings import is_wall_seconds
 from kbench.papers.printed.layout import Selector, load, paper, repetitions, selector, substituted
 from kbench.report.comparisons.quantities import QUANTITIES
-from kbench.report.comparisons.tables import of_seconds
+from kbench.report.comparisons.tables import is_seconds
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class AxisQuantity:
         return cls(column=spec) if isinstance(spec, str) else cls(**spec)
 
     @property
-    def seconds(self) -> bool:
+    def timed(self) -> bool:
         """Whether the values are seconds of runs or of phases."""
-        return of_seconds(self.column)
+        return is_seconds(self.column)
 
     @property
     def depends_on_machine(self) -> bool:
         """Whether the values are seconds or memory."""
-        return self.seconds or of_wall_seconds(self.curve) or self.column.endswith("_bytes")
+        return self.timed or is_wall_seconds(self.curve) or self.column.endswith("_bytes")
 
     @property
     def label(self) -> str:

@@ -15,14 +15,14 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from kbench.papers.cells.readings import least_seconds, mean_of, of_wall_seconds
+from kbench.papers.cells.readings import is_wall_seconds, least_seconds, mean_of
 from kbench.papers.cells.runs import Runs, made_by, preference, version_of
 from kbench.papers.figures.figure import AxisQuantity, Figure, Panel, PanelLine
 from kbench.papers.printed.layout import Choice, paper
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES
 from kbench.report.comparisons.tables import Line, Row, TimingConditions, contended
-from kbench.report.statistics.fronts import unbeaten
+from kbench.report.statistics.fronts import pareto_indices
 
 Point = tuple[float, float, float]  # x, y, standard deviation of y; in maps the value at (x, y)
 Points = Mapping[str, Sequence[Point]]  # by the label of the line
@@ -72,7 +72,7 @@ class Drawn:
         return bool(self.points.get(label) or self.stopped.get(label))
 
     @property
-    def lacking(self) -> dict[str, str]:
+    def missing_lines(self) -> dict[str, str]:
         """Label of a line that is not drawn, or not completely -> the reason."""
         reasons = {}
         for label, line in self.panel.lines.items() if self.chosen else ():
@@ -85,7 +85,7 @@ class Drawn:
             elif len(failed) == len(lines):
                 reasons[label] = statuses or "no rows"
             else:
-                timed = any(map(of_wall_seconds, (*line.wanted.at, line.x.curve, line.y.curve)))
+                timed = any(map(is_wall_seconds, (*line.wanted.at, line.x.curve, line.y.curve)))
                 disturbed = timed and all(map(contended, _ok_rows(lines)))
                 reasons[label] = DISTURBED if disturbed else "no values"
         return reasons
@@ -93,11 +93,11 @@ class Drawn:
     @property
     def n_contended(self) -> int:
         """Number of ok runs that other processes disturbed, of lines with seconds on an axis."""
-        timed = [key for key, line in self.panel.lines.items() if line.x.seconds or line.y.seconds]
+        timed = [key for key, line in self.panel.lines.items() if line.x.timed or line.y.timed]
         return sum(contended(row) for label in timed for row in _ok_rows(self.chosen[label]))
 
 
-def drawn(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
+def drawn_panels(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
     """The panels with points on a machine, or with lines that are left out as disturbed.
 
     A panel shows the first data set on which most lines have points. With sizes as abscissae each
@@ -109,7 +109,7 @@ def drawn(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
         sets = [choices] if panel.x.size else [(choice,) for choice in choices]
         candidates = (_drawn_over_sets(figure, panel, runs, machine, choices) for choices in sets)
         panels.append(max(candidates, key=lambda panel: (len(panel.shown), len(panel.chosen))))
-    return [panel for panel in panels if panel.shown or DISTURBED in panel.lacking.values()]
+    return [panel for panel in panels if panel.shown or DISTURBED in panel.missing_lines.values()]
 
 
 def _drawn_over_sets(
@@ -117,7 +117,7 @@ def _drawn_over_sets(
 ) -> Drawn:
     """A panel with the runs on one data set, or on several if the abscissae are sizes."""
     chosen = {
-        label: _choose(figure, line, runs, machine, choices) for label, line in panel.lines.items()
+        label: _runs_of(figure, line, runs, machine, choices) for label, line in panel.lines.items()
     }
     problems = [line.problem for lines in chosen.values() for line in lines]
     if not problems:
@@ -132,17 +132,17 @@ def _drawn_over_sets(
     }
     for label, line in panel.lines.items():
         if panel.x.size:
-            points[label], stopped[label] = _over_sizes(line.y, chosen[label], sizes)
+            points[label], stopped[label] = _points_over_sizes(line.y, chosen[label], sizes)
         else:
-            ordered = sorted(chosen[label], key=lambda match: _swept(line, match))
+            ordered = sorted(chosen[label], key=lambda match: _swept_values(line, match))
             point_lists = (sorted(_points(figure, line, match, runs)) for match in ordered)
             points[label] = list(itertools.chain.from_iterable(point_lists))
             if points[label] and points[label][0] > points[label][-1]:
                 points[label].reverse()
         if figure.front:
             points[label] = sorted(points[label])
-            places = [(cost, score) for cost, score, _ in points[label]]
-            front = unbeaten(places, QUANTITIES[panel.y.column].sign)
+            pairs = [(cost, score) for cost, score, _ in points[label]]
+            front = pareto_indices(pairs, QUANTITIES[panel.y.column].sign)
             points[label] = [points[label][i] for i in front]
     if panel.excess:
         points = _excess(points)
@@ -150,7 +150,7 @@ def _drawn_over_sets(
     return Drawn(panel, machine, data, chosen, points, stopped)
 
 
-def _choose(
+def _runs_of(
     figure: Figure,
     line: PanelLine,
     runs: Runs,
@@ -185,14 +185,14 @@ def _lines_of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[
     experiments = panel_line.wanted.experiments
     candidates = [s for s in settings.values() if any(made_by(experiments, line) for line in s)]
     members = max(candidates, key=order) if candidates else []
-    places = {
+    by_task = {
         (line.problem.dataset, line.problem.variant, json.dumps(line.params, sort_keys=True)): line
         for line in sorted(members, key=preference)
     }
-    return list(places.values())
+    return list(by_task.values())
 
 
-def _swept(panel_line: PanelLine, line: Line) -> list[float]:
+def _swept_values(panel_line: PanelLine, line: Line) -> list[float]:
     """The numerical values of the parameters in which the settings of a line differ."""
     values = (line.params.get(name) for name in sorted(panel_line.swept))
     return [float(value) for value in values if isinstance(value, (int, float))]
@@ -202,7 +202,7 @@ def _ok_rows(lines: Iterable[Line]) -> list[Row]:
     return [row for line in lines for row in line.ok]
 
 
-def _over_sizes(
+def _points_over_sizes(
     y: AxisQuantity, lines: Iterable[Line], sizes: Mapping[Any, float]
 ) -> tuple[list[Point], list[Point]]:
     """Points (size, mean), and points (size, lower bound of seconds) of stopped runs."""
@@ -215,7 +215,7 @@ def _over_sizes(
         bound = least_seconds(line) if y.column == "fit_s" else None
         if bound is not None:
             stopped.append((size, bound, 0.0))
-        elif mean := _mean(y, line):
+        elif mean := _mean_sd(y, line):
             points.append((size, *mean))
     return sorted(points), stopped
 
@@ -230,16 +230,16 @@ def _points(figure: Figure, panel_line: PanelLine, line: Line, runs: Runs) -> li
         return [(i % side, i // side, value) for i, value in enumerate(square)]
     if y.curve:
         return _points_of_curves(panel_line, line, runs)
-    if (ordinate := _mean(y, line)) is None:
+    if (ordinate := _mean_sd(y, line)) is None:
         return []
     if figure.heat:
         scores: defaultdict[float, list[float]] = defaultdict(list)
         for row in line.ok:
-            for place, score in runs.over(row, x.curve, figure.heat):
-                scores[place].append(score * QUANTITIES[figure.heat].factor)
-        return [(place, ordinate[0], fmean(values)) for place, values in scores.items()]
-    abscissa = _mean(x, line)
-    return [] if abscissa is None else [(abscissa[0], *ordinate)]
+            for abscissa, score in runs.points_over(row, x.curve, figure.heat):
+                scores[abscissa].append(score * QUANTITIES[figure.heat].factor)
+        return [(abscissa, ordinate[0], fmean(values)) for abscissa, values in scores.items()]
+    mean_x = _mean_sd(x, line)
+    return [] if mean_x is None else [(mean_x[0], *ordinate)]
 
 
 def _points_of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
@@ -252,11 +252,11 @@ def _points_of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Poi
         if point[: len(at)] == tuple(at.values())
     ]
     if x.curve:
-        return [(place, value * y.factor, 0.0) for place, value in points]
+        return [(abscissa, value * y.factor, 0.0) for abscissa, value in points]
     return [(float(i), value * y.factor, 0.0) for i, (value,) in enumerate(points, start=1)]
 
 
-def _mean(axis: AxisQuantity, line: Line) -> tuple[float, float] | None:
+def _mean_sd(axis: AxisQuantity, line: Line) -> tuple[float, float] | None:
     """Mean and standard deviation (0 for one run) of a line, in the unit of the axis."""
     if axis.param:
         value = line.params.get(axis.param)

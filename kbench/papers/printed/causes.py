@@ -16,8 +16,8 @@ from functools import cache
 from kbench.papers.printed.layout import all_tables, load
 from kbench.report.comparisons.quantities import SCORES, Quantity
 
-# Half a point covers rounding and the spread of seeds; small errors would then never differ, so the
-# limit of errors below 2 % is a quarter; 5 % covers the spread of kernel errors. Set by hand.
+# Half a point covers rounding and the spread of seeds, but is more than most small errors, so below
+# 2 % the limit is a quarter of the error; 5 % covers the spread of kernel errors. Set by hand.
 MAX_POINTS, MAX_OF_ERROR, MAX_RELATIVE = 0.5, 0.25, 0.05
 
 UNEXPLAINED = "open"
@@ -93,7 +93,7 @@ def difference(printed: float, value: float, quantity: Quantity) -> float:
     return excess if abs(excess) > allowed else 0.0
 
 
-def differing(cell_causes: Collection[Cause | None], where: str = "") -> str:
+def differing_sentence(cell_causes: Collection[Cause | None], where: str = "") -> str:
     """A sentence with the number of differing scores, the thresholds, and unexplained scores.
 
     cell_causes : The cause of each measured score, None if the score does not differ.

@@ -93,26 +93,26 @@ class Measure:
     total: str = ""
 
     @property
-    def reads(self) -> bool:
+    def is_readable(self) -> bool:
         """Whether runs can fill the measure, from their rows or as a total of such cells."""
         return bool(self.of or self.curve or self.total)
 
     @property
-    def sizes(self) -> bool:
+    def is_size(self) -> bool:
         """Whether the measure is a size of the data, which does not depend on a method."""
         sizes = {"n_train", "n_test", "n_features", "n_classes"}
         return bool(self.of) and sizes.issuperset(self.of)
 
     @property
-    def trains(self) -> bool:
+    def is_training_seconds(self) -> bool:
         """Whether the measure is training seconds, which a stopped run bounds from below."""
         return (self.of, self.per) == (("fit_s",), None)
 
 
 def experiments_of(command: str) -> frozenset[str]:
     """The experiments that a command such as `-m experiment=a,b dataset=c` names."""
-    words = dict(word.partition("=")[::2] for word in command.split())
-    return frozenset(words.get("experiment", "").split(",")) - {""}
+    keys = dict(word.partition("=")[::2] for word in command.split())
+    return frozenset(keys.get("experiment", "").split(",")) - {""}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,8 +206,8 @@ class CellPlace:
     @property
     def printed(self) -> Printed | None:
         """The value that the paper prints in this cell."""
-        place = (self.table.printed, self.row, self.column, self.label)
-        return printed(self.table.paper).get(place)
+        key = (self.table.printed, self.row, self.column, self.label)
+        return printed(self.table.paper).get(key)
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def paper(name: str) -> Paper:
 
 
 def _choice(*, params: Mapping[str, Any] | None = None, **keys: Any) -> Choice:
-    return Choice(params=_numbers(params or {}), **keys)
+    return Choice(params=_parsed_powers(params or {}), **keys)
 
 
 def all_tables() -> list[TableLayout]:
@@ -275,7 +275,7 @@ def selector(*, method: str | Sequence[str] = (), run: str = "", **keys: Any) ->
     Rows that `kbench -m <run>` makes are preferred.
     """
     methods = (method,) if isinstance(method, str) else tuple(method)
-    return Selector(methods, experiments=experiments_of(run), **_numbers(keys))
+    return Selector(methods, experiments=experiments_of(run), **_parsed_powers(keys))
 
 
 def measure(label: str, *, of: str | Sequence[str] = (), **keys: Any) -> Measure:
@@ -311,7 +311,7 @@ def _table(paper: str, name: str, raw: Mapping[str, Any], data: Mapping[str, Any
     common = {"kernel": raw["kernel"], **layout.pop("where", {})}
     common_runs = selector(run=layout.get("run", ""), **common)
     row_names = {row for table, row, *_ in printed(paper) if table == name}
-    rows = _rows(layout.pop("rows"), data, row_names).items()
+    rows = _selectors(layout.pop("rows"), data, row_names).items()
     columns = layout.pop("columns").items()
     quantities = layout.pop("quantities").items()
     return TableLayout(
@@ -324,7 +324,7 @@ def _table(paper: str, name: str, raw: Mapping[str, Any], data: Mapping[str, Any
     )
 
 
-def _rows(rows: Any, data: Iterable[str], row_names: Container[str]) -> dict[str, Selector]:
+def _selectors(rows: Any, data: Iterable[str], row_names: Container[str]) -> dict[str, Selector]:
     if rows == "data":
         return {label: Selector(data=label) for label in data if label in row_names}
     if set(rows) == {"grid"}:
@@ -335,12 +335,12 @@ def _rows(rows: Any, data: Iterable[str], row_names: Container[str]) -> dict[str
     return {label: selector(**spec) for label, spec in rows.items()}
 
 
-def _numbers(value: Any) -> Any:
+def _parsed_powers(value: Any) -> Any:
     """`2^-9` as a number, also inside lists and mappings; other values are unchanged."""
     if isinstance(value, Mapping):
-        return {name: _numbers(item) for name, item in value.items()}
+        return {name: _parsed_powers(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_numbers(item) for item in value]
+        return [_parsed_powers(item) for item in value]
     if isinstance(value, str) and "^" in value:
         base, _, exponent = value.partition("^")
         return float(base) ** float(exponent)

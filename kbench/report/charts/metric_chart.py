@@ -12,7 +12,7 @@ from kbench.report.charts.svg import Axis, Chart, Plot, document
 _MAX_FEATURES, _MAX_DIRECTIONS = 15, 4
 # Height of a feature's row, of title and axis together, and width of the charts, in units of the
 # view box. Set by hand.
-_ROW, _FRAME, _WIDTH = 20, 90, 420
+_ROW_HEIGHT, _FRAME_HEIGHT, _WIDTH = 20, 90, 420
 
 
 def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
@@ -51,17 +51,19 @@ def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
 
 def _diagonal(percent: np.ndarray, labels: Sequence[str]) -> Chart:
     plot = Plot(
-        Axis("per cent of the trace", 0.0, 1.05 * float(percent.max())),  # 5 % free; by hand
+        Axis(
+            "per cent of the trace", 0.0, 1.05 * float(percent.max())
+        ),  # 5 % stay free; set by hand
         Axis.named("", labels),
         label="Diagonal of the learned metric",
         title="Diagonal of M, standardised features",
         width=_WIDTH,
-        height=_FRAME + _ROW * len(labels),
+        height=_FRAME_HEIGHT + _ROW_HEIGHT * len(labels),
     )
     style = Style(0, 0)
     for row, (name, value) in enumerate(zip(labels, percent.tolist(), strict=True)):
         plot.line([(0.0, row), (value, row)], style)
-        plot.mark(value, row, style, words=f"{name}: {value:.1f} %")
+        plot.mark(value, row, style, tooltip=f"{name}: {value:.1f} %")
     return plot.chart()
 
 
@@ -80,7 +82,7 @@ def _directions(metric: Any, order: np.ndarray, labels: Sequence[str]) -> Chart:
         label="Leading directions of the learned metric",
         title="Leading directions, squared coefficients in %",
         width=_WIDTH,
-        height=_FRAME + _ROW * len(labels),
+        height=_FRAME_HEIGHT + _ROW_HEIGHT * len(labels),
     )
     cells = percent[order].tolist()
     plot.cells(cells, [[f"{value:.0f}" for value in row] for row in cells])

@@ -21,17 +21,17 @@ from kbench.report.comparisons.cells import title_with_splits
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, quantity
 from kbench.report.comparisons.quantities import SCORES as SCORES_OF_TASKS
 from kbench.report.comparisons.tables import (
-    OF_THE_PROBLEM,
+    PROBLEM_PARAMETERS,
     SCORES,
     Comparison,
     Line,
     Row,
     comparisons,
-    of_seconds,
+    is_seconds,
     shortest_text,
 )
 from kbench.report.statistics.days import Days
-from kbench.report.statistics.fronts import Cost, pareto, points
+from kbench.report.statistics.fronts import CostAxis, pareto, points
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,12 +42,12 @@ _LOG = logging.getLogger(__name__)
 
 _MARKERS = "osD^vP*X<>"
 # Number of panels side by side; width and height of a panel in inches. Set by hand.
-_COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3
+_MAX_PANELS_ABREAST, _PANEL_WIDTH, _PANEL_HEIGHT = 3, 4.2, 3.3
 # Inches of a legend entry without its letters, of a letter and of a line's height. Set by hand.
-_SYMBOL, _LETTER, _LINE = 0.6, 0.08, 0.22
-_TITLE = 65  # letters of the legend's title that fit below a panel; set by hand
+_ENTRY_WIDTH, _LETTER_WIDTH, _LINE_HEIGHT = 0.6, 0.08, 0.22
+_TITLE_LETTERS = 65  # letters of the legend's title that fit below a panel; set by hand
 # Values that span more than this factor get a logarithmic axis. Set by hand.
-_WIDE = 20.0
+_LOG_AXIS_RATIO = 20.0
 
 Styles = Mapping[str, dict[str, Any]]
 
@@ -84,7 +84,7 @@ def figure(
     scores = {*QUANTITIES, *added}
     score = None if y is None or of_curves or y not in scores else quantity(y, "y", added)
     tables = comparisons(rows, score, splits=not of_curves)
-    plotted = [(table, _lines(table, x, y, score, curves, of_curves)) for table in tables]
+    plotted = [(table, _all_series(table, x, y, score, curves, of_curves)) for table in tables]
     plotted = [(comparison, series) for comparison, series in plotted if series]
     if not plotted:
         raise ConfigError(f"no run has numbers for both x={x} and y={y or 'a score'}")
@@ -100,26 +100,28 @@ def figure(
         }
         for i, method in enumerate(methods)
     }
-    width = min(_COLUMNS, len(plotted))
+    width = min(_MAX_PANELS_ABREAST, len(plotted))
     height = math.ceil(len(plotted) / width)
-    columns = int(_WIDTH * width / (_SYMBOL + _LETTER * max(map(len, methods))))
+    columns = int(_PANEL_WIDTH * width / (_ENTRY_WIDTH + _LETTER_WIDTH * max(map(len, methods))))
     columns = max(1, min(columns, len(methods)))
-    meaning = _meaning(plotted, x, y)
-    if x == "seconds" or of_seconds(x) or of_seconds(str(y)):
+    explanation = _explanation(plotted, x, y)
+    if x == "seconds" or is_seconds(x) or is_seconds(str(y)):
         ok = (row for comparison, _ in plotted for line in comparison.lines for row in line.ok)
-        meaning = f"{meaning}. {Days(rows).remark(ok)}".removesuffix(". ")
-    lines = math.ceil(len(methods) / columns) + len(meaning) // (_TITLE * width)
-    legend_height = 0.3 + _LINE * lines  # inches, set by hand
-    fig = Figure(figsize=(_WIDTH * width, _HEIGHT * height + legend_height), layout="constrained")
+        explanation = f"{explanation}. {Days(rows).remark(ok)}".removesuffix(". ")
+    lines = math.ceil(len(methods) / columns) + len(explanation) // (_TITLE_LETTERS * width)
+    legend_height = 0.3 + _LINE_HEIGHT * lines  # inches, set by hand
+    fig = Figure(
+        figsize=(_PANEL_WIDTH * width, _PANEL_HEIGHT * height + legend_height), layout="constrained"
+    )
     panels = list(itertools.chain(*fig.subplots(height, width, squeeze=False)))
     titles = [title_with_splits(comparison.problem) for comparison, _ in plotted]
     for axes, (comparison, series), name in zip(panels, plotted, titles, strict=False):
-        _panel(axes, comparison, series, styles, x, y, score, of_curves=of_curves)
+        _draw_panel(axes, comparison, series, styles, x, y, score, of_curves=of_curves)
         machine = comparison.machine
-        place = (
+        subtitle = (
             f"\n{machine.environment}, {machine.threads} threads, n={comparison.problem.n_train}"
         )
-        axes.set_title(name + (place if titles.count(name) > 1 else ""), fontsize="medium")
+        axes.set_title(name + (subtitle if titles.count(name) > 1 else ""), fontsize="medium")
     for axes in panels[len(plotted) :]:
         axes.set_axis_off()
     handles = {
@@ -130,7 +132,7 @@ def figure(
         handles,
         loc="outside lower center",
         ncols=columns,
-        title="\n".join(textwrap.wrap(meaning, _TITLE * width)),
+        title="\n".join(textwrap.wrap(explanation, _TITLE_LETTERS * width)),
         title_fontsize="small",
     )
     return fig
@@ -161,12 +163,12 @@ def _check_axes(
 
 
 # Parameters of a setting except the swept parameter, as texts, sorted by name.
-_Others = tuple[tuple[str, str], ...]
+_OtherParameters = tuple[tuple[str, str], ...]
 # method, label, abscissae, ordinates, deviations or None; `label` is "" for marks.
 _Series = tuple[str, str, list[float], list[float], list[float] | None]
 
 
-def _lines(
+def _all_series(
     comparison: Comparison,
     x: str,
     y: str | None,
@@ -176,26 +178,26 @@ def _lines(
 ) -> list[_Series]:
     if of_curves:
         assert curves is not None
-        return _curves(comparison, x, str(y), curves)
+        return _curve_series(comparison, x, str(y), curves)
     if score is not None and comparison.score != score:
         return []
     if x in QUANTITIES:
         return [
-            (point.line.method, "", [point.cost * _factor(x)], [_shown(comparison, point.score)],
+            (point.line.method, "", [point.cost * _factor(x)], [_in_unit(comparison, point.score)],
              [point.sd * comparison.score.factor])
-            for point in points(comparison, Cost(x, x, ""))
+            for point in points(comparison, CostAxis(x, x, ""))
         ]  # fmt: skip
-    return _swept(comparison, x)
+    return _swept_series(comparison, x)
 
 
-def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> list[_Series]:
+def _curve_series(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> list[_Series]:
     series: list[_Series] = []
     is_score = y.removeprefix("test_") in QUANTITIES
     for line in comparison.lines:
         curves_of_line = [
             (line.method, f"{line.label}, seed {row['seed']}", *curve, None)
             for row in line.rows
-            if (curve := _curve(curves[curves["key"] == row["key"]], row["environment"], x, y))
+            if (curve := _run_curve(curves[curves["key"] == row["key"]], row["environment"], x, y))
         ]
         series += curves_of_line
         if is_score and not curves_of_line:
@@ -207,24 +209,24 @@ def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> l
     return series
 
 
-def _curve(
+def _run_curve(
     curves: "pd.DataFrame", environment: str, x: str, y: str
 ) -> tuple[list[float], list[float]] | None:
     """A curve of one run, over its abscissa or over another curve with the same abscissa."""
     own_curves = curves[curves["environment"] == environment]
-    for abscissa, part in own_curves[own_curves["curve"] == y].groupby("x_name"):
+    for abscissa, group in own_curves[own_curves["curve"] == y].groupby("x_name"):
         if abscissa == x:
-            return part["x"].tolist(), part["value"].tolist()
+            return group["x"].tolist(), group["value"].tolist()
         other = own_curves[(own_curves["curve"] == x) & (own_curves["x_name"] == abscissa)]
         if len(other):
-            abscissae = np.interp(part["x"], other["x"], other["value"])
-            return abscissae.tolist(), part["value"].tolist()
+            abscissae = np.interp(group["x"], other["x"], other["value"])
+            return abscissae.tolist(), group["value"].tolist()
     return None
 
 
-def _swept(comparison: Comparison, name: str) -> list[_Series]:
+def _swept_series(comparison: Comparison, name: str) -> list[_Series]:
     """Lines over the values of `name`: one for each method and setting of other parameters."""
-    groups: defaultdict[tuple[str, _Others], list[Line]] = defaultdict(list)
+    groups: defaultdict[tuple[str, _OtherParameters], list[Line]] = defaultdict(list)
     for line in comparison.lines:
         value = line.params.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -232,26 +234,26 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
             groups[line.method, tuple(others)].append(line)
     series: list[_Series] = []
     for (method, setting), lines in groups.items():
-        words = _problem_differences(setting, [others for m, others in groups if m == method])
+        label = _problem_differences(setting, [others for m, others in groups if m == method])
         measured = sorted(
             (line.params[name], mean[0], line.deviation(comparison.score.column) or 0.0)
             for line in lines
             if (mean := line.mean_sd(comparison.score.column)) is not None
         )
         if measured:
-            means = [_shown(comparison, mean) for _, mean, _ in measured]
-            spread = [_shown(comparison, bar) for *_, bar in measured]
-            series.append((method, words, [float(v) for v, *_ in measured], means, spread))
+            means = [_in_unit(comparison, mean) for _, mean, _ in measured]
+            spread = [_in_unit(comparison, bar) for *_, bar in measured]
+            series.append((method, label, [float(v) for v, *_ in measured], means, spread))
     return series
 
 
-def _problem_differences(setting: _Others, settings: Sequence[_Others]) -> str:
+def _problem_differences(setting: _OtherParameters, settings: Sequence[_OtherParameters]) -> str:
     """The problem's parameters in which a setting differs from other settings of its method."""
-    values, every = dict(setting), [dict(others) for others in settings]
+    values, all_settings = dict(setting), [dict(others) for others in settings]
     return " ".join(
         f"{name}={values[name]}"
-        for name in OF_THE_PROBLEM
-        if name in values and any(other.get(name) != values[name] for other in every)
+        for name in PROBLEM_PARAMETERS
+        if name in values and any(other.get(name) != values[name] for other in all_settings)
     )
 
 
@@ -261,22 +263,22 @@ def _joins_problems(comparison: Comparison, y: str | None) -> bool:
     return (comparison.problem.n_classes or 0) > 2 and str(y).removeprefix("test_") not in scores
 
 
-def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str, y: str | None) -> str:
+def _explanation(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str, y: str | None) -> str:
     """A sentence that explains marks, bars and dashes of a figure."""
     series = [item for _, lines in drawn for item in lines]
     if all(spread is None for *_, spread in series):
         joins = {_joins_problems(comparison, y) for comparison, _ in drawn}
         dots = "dots: steps of the binary problems of several classes, one problem after another"
         return "; ".join(["a line for each run"] * (False in joins) + [dots] * (True in joins))
-    words = ["means of a setting" if x in QUANTITIES else f"means of settings that differ in {x}"]
+    phrases = ["means of a setting" if x in QUANTITIES else f"means of settings that differ in {x}"]
     bars = any(spread and any(spread) for *_, spread in series)
     over_splits = {comparison.problem.n_splits > 1 for comparison, _ in drawn}
     kinds = {False: "± standard deviation over seeds", True: "± standard error over splits"}
-    words += [kinds[several] for several in sorted(over_splits)] if bars else []
-    return "; ".join([*words, *(["dashed: Pareto front"] if x in QUANTITIES else [])])
+    phrases += [kinds[several] for several in sorted(over_splits)] if bars else []
+    return "; ".join([*phrases, *(["dashed: Pareto front"] if x in QUANTITIES else [])])
 
 
-def _shown(comparison: Comparison, value: float) -> float:
+def _in_unit(comparison: Comparison, value: float) -> float:
     return value * comparison.score.factor
 
 
@@ -284,7 +286,7 @@ def _factor(column: str) -> float:
     return QUANTITIES[column].factor
 
 
-def _panel(
+def _draw_panel(
     axes: "Axes",
     comparison: Comparison,
     series: Sequence[_Series],
@@ -308,26 +310,32 @@ def _panel(
         else:
             bars = spread if any(spread) else None
             axes.errorbar(xs, ys, bars, linestyle="none" if has_costs else "-", **style)
-            near: dict[str, Any] = {"xytext": (-4, 5), "textcoords": "offset points", "ha": "right"}
-            axes.annotate(label, (xs[-1], ys[-1]), fontsize="x-small", color=style["color"], **near)
+            offset: dict[str, Any] = {
+                "xytext": (-4, 5),
+                "textcoords": "offset points",
+                "ha": "right",
+            }
+            axes.annotate(
+                label, (xs[-1], ys[-1]), fontsize="x-small", color=style["color"], **offset
+            )
     abscissae = [value for _, _, xs, _, _ in series for value in xs]
-    if min(abscissae) > 0.0 and max(abscissae) > _WIDE * min(abscissae):
+    if min(abscissae) > 0.0 and max(abscissae) > _LOG_AXIS_RATIO * min(abscissae):
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.locator_params(axis="x", nbins=5)
         axes.ticklabel_format(axis="x", scilimits=(-3, 5), useMathText=True)
     if has_costs:
-        _front(axes, comparison, x)
+        _draw_front(axes, comparison, x)
     axes.set_xlabel(QUANTITIES[x].title if has_costs else x)
     axes.set_ylabel(str(y) if y is not None and score is None else comparison.score.title)
     axes.grid(alpha=0.3)
 
 
-def _front(axes: "Axes", comparison: Comparison, x: str) -> None:
+def _draw_front(axes: "Axes", comparison: Comparison, x: str) -> None:
     """Draw the Pareto front as dashed stairs; their grey level and width are set by hand."""
-    front = pareto(points(comparison, Cost(x, x, "")), comparison.score.sign)
+    front = pareto(points(comparison, CostAxis(x, x, "")), comparison.score.sign)
     if len(front) > 1:
         xs = [point.cost * _factor(x) for point in front]
-        ys = [_shown(comparison, point.score) for point in front]
+        ys = [_in_unit(comparison, point.score) for point in front]
         axes.step(xs, ys, where="post", color="0.4", linestyle="--", linewidth=1, zorder=0)

@@ -64,7 +64,7 @@ def reliability_chart(
         plot.line([(confidence, right) for confidence, right, _ in bins], styles[method])
         error = sum(rows * abs(confidence - right) for confidence, right, rows in bins)
         for confidence, right, rows in bins:
-            words = f"{line.label}: {right:.3f} right of {100 * rows:.1f} % of the rows"
-            words += f", probability {confidence:.3f}; expected calibration error {error:.4f}"
-            plot.mark(confidence, right, styles[method], words=words)
+            tooltip = f"{line.label}: {right:.3f} right of {100 * rows:.1f} % of the rows"
+            tooltip += f", probability {confidence:.3f}; expected calibration error {error:.4f}"
+            plot.mark(confidence, right, styles[method], tooltip=tooltip)
     return plot.chart()

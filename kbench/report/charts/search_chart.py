@@ -19,12 +19,12 @@ RunKey = tuple[Any, ...]
 
 # Radii of points measured on the fewest and on the most rows, and of the ring around the chosen
 # point, in units of the view box. Set by hand.
-_RADII, _RING = (3.0, 6.5), 10.0
+_RADII, _RING_RADIUS = (3.0, 6.5), 10.0
 # Opacities of the point with the highest and with the lowest error. Set by hand.
 _OPACITIES = (0.08, 1.0)
 
 
-class Tried(NamedTuple):
+class TriedModel(NamedTuple):
     """One model that a search tried."""
 
     gamma: float
@@ -37,7 +37,7 @@ class Searched(NamedTuple):
     """The search of one run."""
 
     penalty: str  # "C" or "alpha"
-    points: list[Tried]  # the last measurement of each pair of parameters
+    points: list[TriedModel]  # the last measurement of each pair of parameters
     chosen: tuple[float, float]  # gamma and penalty
 
 
@@ -47,14 +47,14 @@ def searches(curves: "pd.DataFrame") -> dict[RunKey, Searched]:
     runs = curves.loc[is_choice, list(RUN)].drop_duplicates()
     by_run = {}
     for run, run_curves in curves.merge(runs, on=list(RUN)).groupby(list(RUN)):
-        columns = {name: part["value"].tolist() for name, part in run_curves.groupby("curve")}
+        columns = {name: curve["value"].tolist() for name, curve in run_curves.groupby("curve")}
         penalty = "C" if "chosen_C" in columns else "alpha"
         names = ("gamma", penalty, "validation_error", "n_rows")
         # Rows of earlier versions lack `n_rows` and the ridge of each error.
         if len({len(columns.get(name, ())) for name in names}) > 1 or "chosen_gamma" not in columns:
             continue
         rows = zip(*(columns[name] for name in names), strict=True)
-        points = {values[:2]: Tried(*values) for values in rows}
+        points = {values[:2]: TriedModel(*values) for values in rows}
         if points:
             chosen = columns["chosen_gamma"][-1], columns[f"chosen_{penalty}"][-1]
             by_run[run] = Searched(penalty, list(points.values()), chosen)
@@ -91,13 +91,13 @@ def _chart(label: str, search: Searched) -> Chart:
     for point in sorted(search.points, key=lambda point: -point.error):
         rank = 1.0 - errors.index(point.error) / max(1, len(errors) - 1)
         size_rank = sizes.index(point.n_rows) / max(1, len(sizes) - 1)
-        words = f"gamma {point.gamma:.4g}, {search.penalty} {point.penalty:.4g}: "
-        words += f"error {point.error:.4g} with {point.n_rows:.0f} training rows"
+        tooltip = f"gamma {point.gamma:.4g}, {search.penalty} {point.penalty:.4g}: "
+        tooltip += f"error {point.error:.4g} with {point.n_rows:.0f} training rows"
         # The square makes the models with the lowest errors stand out. Set by hand.
         opacity = f'fill-opacity="{_interpolate(_OPACITIES, rank**2):.2f}"'
         circle = _circle(plot, point.gamma, point.penalty, _interpolate(_RADII, size_rank))
-        plot.add(f'<circle class="cell" {circle} {opacity}><title>{words}</title></circle>')
-    plot.add(f'<circle class="sd c1" {_circle(plot, *search.chosen, _RING)}/>')
+        plot.add(f'<circle class="cell" {circle} {opacity}><title>{tooltip}</title></circle>')
+    plot.add(f'<circle class="sd c1" {_circle(plot, *search.chosen, _RING_RADIUS)}/>')
     return plot.chart()
 
 

@@ -27,7 +27,7 @@ NARROW = 450
 
 # Largest number of a page's pixels per unit of the view box; the limit gives the type of all charts
 # one size. Set by hand.
-_SCALE = 1.15
+_MAX_PIXELS_PER_UNIT = 1.15
 
 # Attributes of the arrow and value of a mark beyond the axis, and of a line that lies on the marks
 # of other lines.
@@ -35,18 +35,18 @@ BEYOND, COVERING = 'class="beyond"', ' stroke-dasharray="5 5"'
 
 # Marks cover each other if their centres are closer than this, in units of the view box. Set by
 # hand.
-_CLOSE = 4.0
+_COVERING_DISTANCE = 4.0
 
 # Smallest number of ticks of an axis of numbers, and largest number on a logarithmic axis. Set by
 # hand.
 _MIN_TICKS, _MAX_TICKS = 3, 7
 # Approximate number of intervals of a linear axis: the first of these that gives enough ticks. Set
 # by hand.
-_INTERVALS = (4, 6, 9, 14)
+_INTERVAL_COUNTS = (4, 6, 9, 14)
 # Margins around the axes in units of the view box: at the top and on the right; at the bottom and
 # on the left with a title, and without one; between tick labels and the left axis. Set by hand.
 _TOP, _RIGHT, _BOTTOM, _BARE_BOTTOM, _LEFT, _BARE_LEFT, _GAP = 14, 16, 44, 26, 26, 8, 6
-_SHADES = 64  # grey levels of an image; set by hand
+_GREY_LEVELS = 64  # grey levels of an image; set by hand
 _SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 _TO_SUPERSCRIPTS = str.maketrans("-0123456789", _SUPERSCRIPTS)
 
@@ -96,13 +96,13 @@ class Axis:
     ) -> "Axis":
         """The axis over means and their standard deviations.
 
-        A linear axis leaves out values far from all others (`fences`) unless it has to be `whole`;
-        a logarithmic axis leaves out values that are not positive. Deviations do not extend the
-        axis below 0 if no mean is negative.
+        A linear axis leaves out values far from all others (`outer_fences`) unless it has to be
+        `whole`; a logarithmic axis leaves out values that are not positive. Deviations do not
+        extend the axis below 0 if no mean is negative.
         """
         values = [value for value, _ in means]
         log = log and max(values) > 0.0
-        low, high = (-math.inf, math.inf) if log or whole else fences(values)
+        low, high = (-math.inf, math.inf) if log or whole else outer_fences(values)
         low = max(low, 0.0) if min(values) >= 0.0 else low
         inside = [(v, sd) for v, sd in means if low <= v <= high and (v > 0.0 or not log)]
         ends = [max(value + side * sd, low) for value, sd in inside for side in (-1, 1)]
@@ -128,10 +128,10 @@ class Axis:
             return list(enumerate(self.names))
         if self.log:
             for steps in ((1,), (1, 2, 5)):
-                if len(powers := self._powers(steps)) >= _MIN_TICKS:
+                if len(powers := self._ticks_of_decades(steps)) >= _MIN_TICKS:
                     shown = powers[:: math.ceil(len(powers) / _MAX_TICKS)]
                     return list(zip(shown, _numbers(shown), strict=True))
-        for n_intervals in _INTERVALS:
+        for n_intervals in _INTERVAL_COUNTS:
             step = _round_up((self.high - self.low) / n_intervals)
             # Ends that rounding moves off a tick by 1e-9 steps keep it. Set by hand.
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -143,7 +143,7 @@ class Axis:
         texts = _numbers(values) if scientific else [f"{v:.{decimals}f}" for v in values]
         return list(zip(values, texts, strict=True))
 
-    def _powers(self, steps: Sequence[int]) -> list[float]:
+    def _ticks_of_decades(self, steps: Sequence[int]) -> list[float]:
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         values = [float(f"{step}e{decade}") for decade in decades for step in steps]
         return [value for value in values if self.low <= value <= self.high]
@@ -198,13 +198,13 @@ class Plot:
         self.left = (_LEFT if y.title else _BARE_LEFT) + LETTER * label_length + _GAP
         self.top = _TOP + LINE * len(heads)
         self.right, self.bottom = width - _RIGHT, height - (_BOTTOM if x.title else _BARE_BOTTOM)
-        self._parts = [
+        self._elements = [
             f'<text class="head x" x="{width / 2:g}" y="{LINE * (i + 1):g}">{escape(line)}</text>'
             for i, line in enumerate(heads)
         ]
         self._marks: list[tuple[float, float, Style]] = []
         self._beyond: list[tuple[float, str]] = []  # Places and arrows of values beyond the axes
-        self._axes()
+        self._draw_axes()
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """A point's distances from the left and the top edge, in units of the view box."""
@@ -213,7 +213,7 @@ class Plot:
 
     def add(self, svg: str) -> None:
         """Put finished SVG on top."""
-        self._parts.append(svg)
+        self._elements.append(svg)
 
     def line(
         self,
@@ -230,10 +230,14 @@ class Plot:
         """
         path, last = "", math.inf
         for x, y in points:
-            path += "M" if not path or any(last < place < x for place in grid) else "L"
-            path, last = path + self._pair(x, y), x
+            path += "M" if not path or any(last < position < x for position in grid) else "L"
+            path, last = path + self._coordinates(x, y), x
         names = kind or f"line c{style.colour if style else 0}"
-        n_below = sum(self._below(*self.at(*point), style) > 0 for point in points) if style else 0
+        n_below = (
+            sum(self._n_styles_below(*self.at(*point), style) > 0 for point in points)
+            if style
+            else 0
+        )
         dashes = COVERING if 2 * n_below > len(points) else ""
         self.add(f'<path class="{names}"{dashes} d="{path}"/>')
 
@@ -243,21 +247,21 @@ class Plot:
         y: float,
         style: Style,
         *,
-        words: str = "",
+        tooltip: str = "",
         hollow: bool = False,
         sd: float = 0.0,
     ) -> None:
-        """Draw a marker with an error bar or arrow (`beside`), and `words` as its tooltip.
+        """Draw a marker with an error bar or arrow (`beside`), and a `tooltip`.
 
         Each other style that has a mark at this place makes the marker 35 % smaller, to 40 % at
         least, so that the marks below it stay visible (set by hand).
         """
         x_px, y_px = self.at(x, y)
-        tooltip = f"<title>{escape(words)}</title>" if words else ""
-        size = max(0.65 ** self._below(x_px, y_px, style), 0.4)
+        title = f"<title>{escape(tooltip)}</title>" if tooltip else ""
+        size = max(0.65 ** self._n_styles_below(x_px, y_px, style), 0.4)
         self._marks.append((x_px, y_px, style))
         self.add(self.beside(x, y, style, sd=sd, text=number(float(f"{y:.3g}"))))
-        self.add(marker(x_px, y_px, style, tooltip, hollow=hollow, size=size))
+        self.add(marker(x_px, y_px, style, title, hollow=hollow, size=size))
 
     def beside(self, x: float, y: float, style: Style, *, sd: float, text: str) -> str:
         """The error bar of a mark, or an arrow and `text` if the mark lies beyond the axis.
@@ -268,26 +272,28 @@ class Plot:
         if not self.y.low <= y <= self.y.high:
             anchor, dx = ("end", -9) if x_px > self.width / 2 else ("start", 9)
             arrow, dy = ("↓", -2.4) if y < self.y.low else ("↑", 10.8)
-            near = [a for x, a in self._beyond if a == arrow and abs(x - x_px) < 8 * LETTER]
-            dy += math.copysign(LINE * len(near), dy)  # below or above the texts nearby
+            nearby = [a for x, a in self._beyond if a == arrow and abs(x - x_px) < 8 * LETTER]
+            dy += math.copysign(LINE * len(nearby), dy)  # below or above the texts nearby
             self._beyond.append((x_px, arrow))
-            where = f'x="{short(x_px)}" y="{short(y_px)}" dx="{dx}" dy="{dy:.1f}"'
-            return f'<text {BEYOND} text-anchor="{anchor}" {where}>{arrow} {text}</text>'
+            position = f'x="{short(x_px)}" y="{short(y_px)}" dx="{dx}" dy="{dy:.1f}"'
+            return f'<text {BEYOND} text-anchor="{anchor}" {position}>{arrow} {text}</text>'
         if sd <= 0.0:
             return ""
         (_, low), (_, high) = self.at(x, y - sd), self.at(x, y + sd)
         path = f"M{short(x_px)} {short(low)}V{short(high)}"
         return f'<path class="sd c{style.colour}" d="{path}"/>'
 
-    def _below(self, x_px: float, y_px: float, style: Style) -> int:
+    def _n_styles_below(self, x_px: float, y_px: float, style: Style) -> int:
         """The number of other styles that have a mark at this place."""
-        near = {s for x, y, s in self._marks if math.hypot(x - x_px, y - y_px) < _CLOSE}
-        return len(near - {style})
+        styles = {
+            s for x, y, s in self._marks if math.hypot(x - x_px, y - y_px) < _COVERING_DISTANCE
+        }
+        return len(styles - {style})
 
-    def text(self, x: float, y: float, words: str, kind: str = "") -> None:
+    def text(self, x: float, y: float, content: str, kind: str = "") -> None:
         """Text at a position in units of the view box."""
         names = f' class="{kind}"' if kind else ""
-        self.add(f'<text{names} x="{short(x)}" y="{short(y)}">{escape(words)}</text>')
+        self.add(f'<text{names} x="{short(x)}" y="{short(y)}">{escape(content)}</text>')
 
     def cells(self, rows: Sequence[Sequence[float]], texts: Sequence[Sequence[str]]) -> None:
         """A heat map over two named axes: larger values have darker cells, NaN has none.
@@ -304,9 +310,9 @@ class Plot:
                     continue
                 x_px, y_px = self.at(j, i)
                 shade = 0.08 + 0.42 * (value - low) / spread
-                place = f'x="{short(x_px - cell_width / 2)}" y="{short(y_px - cell_height / 2)}"'
+                position = f'x="{short(x_px - cell_width / 2)}" y="{short(y_px - cell_height / 2)}"'
                 size = f'width="{short(cell_width)}" height="{short(cell_height)}"'
-                self.add(f'<rect class="cell" {place} {size} fill-opacity="{shade:.2f}"/>')
+                self.add(f'<rect class="cell" {position} {size} fill-opacity="{shade:.2f}"/>')
                 self.text(x_px, y_px + 4, texts[i][j], "x head")
 
     def image(self, rows: Sequence[Sequence[float]], top: float) -> None:
@@ -315,15 +321,15 @@ class Plot:
         The pixels stay square: the picture is centred where the axes have another aspect ratio.
         """
         data = base64.b64encode(_png(rows, top)).decode()
-        place = f'x="{short(self.left)}" y="{short(self.top)}"'
+        position = f'x="{short(self.left)}" y="{short(self.top)}"'
         size = f'width="{short(self.right - self.left)}" height="{short(self.bottom - self.top)}"'
-        self.add(f'<image {place} {size} href="data:image/png;base64,{data}"/>')
+        self.add(f'<image {position} {size} href="data:image/png;base64,{data}"/>')
 
     def chart(self) -> Chart:
         """The finished chart."""
-        return Chart(self.width, self.height, "".join(self._parts), self.label)
+        return Chart(self.width, self.height, "".join(self._elements), self.label)
 
-    def _axes(self) -> None:
+    def _draw_axes(self) -> None:
         """Draw grid, frame, tick labels and titles; distances of texts are set by hand."""
         for value, text in self.x.ticks():
             x = short(self.at(value, self.y.low)[0])
@@ -331,26 +337,26 @@ class Plot:
                 self.add(f'<path class="grid" d="M{x} {short(self.top)}V{short(self.bottom)}"/>')
             # The text of the last tick may not leave the chart.
             end = min(self.at(value, self.y.low)[0], self.width - LETTER * len(text) / 2 - 2)
-            place = f'x="{short(end)}" y="{short(self.bottom + 16)}"'
-            self.add(f'<text class="x" {place}>{escape(text)}</text>')
+            position = f'x="{short(end)}" y="{short(self.bottom + 16)}"'
+            self.add(f'<text class="x" {position}>{escape(text)}</text>')
         for value, text in self.y.ticks():
             y = short(self.at(self.x.low, value)[1])
             if not self.y.names:
                 self.add(f'<path class="grid" d="M{short(self.left)} {y}H{short(self.right)}"/>')
-            place = f'x="{short(self.left - 7)}" y="{y}" dy=".35em"'
-            self.add(f'<text class="y" {place}>{escape(text)}</text>')
+            position = f'x="{short(self.left - 7)}" y="{y}" dy=".35em"'
+            self.add(f'<text class="y" {position}>{escape(text)}</text>')
         frame = f"M{short(self.left)} {short(self.top)}V{short(self.bottom)}H{short(self.right)}"
         self.add(f'<path class="axis" d="{frame}"/>')
         if self.x.title:
             middle = short((self.left + self.right) / 2)
-            place = f'x="{middle}" y="{short(self.height - 8)}"'
-            self.add(f'<text class="x" {place}>{escape(self.x.title)}</text>')
+            position = f'x="{middle}" y="{short(self.height - 8)}"'
+            self.add(f'<text class="x" {position}>{escape(self.x.title)}</text>')
         if self.y.title:
             middle = short((self.top + self.bottom) / 2)
-            place = f'transform="translate(13 {middle}) rotate(-90)"'
-            self.add(f'<text class="x" {place}>{escape(self.y.title)}</text>')
+            position = f'transform="translate(13 {middle}) rotate(-90)"'
+            self.add(f'<text class="x" {position}>{escape(self.y.title)}</text>')
 
-    def _pair(self, x: float, y: float) -> str:
+    def _coordinates(self, x: float, y: float) -> str:
         return " ".join(map(short, self.at(x, y)))
 
 
@@ -366,8 +372,8 @@ def marker(
     """The marker of a style at a place in units of the view box, `size` times as large."""
     kind = "hollow" if hollow else "mark"
     scale = "" if size == 1.0 else f" scale({size:g})"
-    place = f'transform="translate({short(x)} {short(y)}){scale}" d="{MARKERS[style.marker]}"'
-    return f'<path class="{kind} c{style.colour}" {place}>{content}</path>'
+    position = f'transform="translate({short(x)} {short(y)}){scale}" d="{MARKERS[style.marker]}"'
+    return f'<path class="{kind} c{style.colour}" {position}>{content}</path>'
 
 
 def inline(chart: Chart) -> str:
@@ -377,7 +383,7 @@ def inline(chart: Chart) -> str:
     """
     role = "group" if "<a " in chart.body else "img"  # the role img hides links from screen readers
     return (
-        f'<svg class="plot" style="max-width:{_SCALE * chart.width:.0f}px"'
+        f'<svg class="plot" style="max-width:{_MAX_PIXELS_PER_UNIT * chart.width:.0f}px"'
         f' viewBox="0 0 {chart.width} {chart.height}" role="{role}"'
         f' aria-label="{escape(chart.label)}">{chart.body}</svg>'
     )
@@ -421,7 +427,7 @@ def document(
     )
 
 
-def table(
+def value_grid(
     points: Iterable[tuple[float, float, float]],
 ) -> tuple[list[float], list[float], list[list[float]]]:
     """Points (x, y, value) as abscissae, ordinates, and a row of values for each ordinate.
@@ -429,23 +435,23 @@ def table(
     Values that are not known are NaN.
     """
     values = {(x, y): value for x, y, value in points}
-    xs, ys = (sorted({place[i] for place in values}) for i in (0, 1))
+    xs, ys = (sorted({position[i] for position in values}) for i in (0, 1))
     return xs, ys, [[values.get((x, y), math.nan) for x in xs] for y in ys]
 
 
-def fences(values: Sequence[float]) -> tuple[float, float]:
+def outer_fences(values: Sequence[float]) -> tuple[float, float]:
     """The ends of an axis that a few values far from all others would compress.
 
     Tukey's outer fences, 3 interquartile ranges beyond the quartiles, are the ends if at most a
     tenth of the values lie outside and the others span less than half of the range (set by hand).
-    Otherwise the ends are infinite. `tradeoff.fence` is Tukey's inner fence on one side.
+    Otherwise the ends are infinite. `tradeoff.inner_fence` is Tukey's inner fence on one side.
     """
     if len(values) > 1:
         first, _, third = statistics.quantiles(values, n=4, method="inclusive")
         low, high = 4.0 * first - 3.0 * third, 4.0 * third - 3.0 * first
         inside = [value for value in values if low <= value <= high]
-        few_outside = 10 * (len(values) - len(inside)) <= len(values)
-        if few_outside and 2.0 * (max(inside) - min(inside)) < max(values) - min(values):
+        are_few_outside = 10 * (len(values) - len(inside)) <= len(values)
+        if are_few_outside and 2.0 * (max(inside) - min(inside)) < max(values) - min(values):
             return low, high
     return -math.inf, math.inf
 
@@ -462,10 +468,13 @@ def _round_up(step: float) -> float:
 
 
 def _png(rows: Sequence[Sequence[float]], top: float) -> bytes:
-    """Values as a grey PNG (W3C Recommendation, 2003) of `_SHADES` levels, 0 white, `top` black."""
+    """A grey PNG (W3C Recommendation, 2003) of `_GREY_LEVELS` levels; 0 is white, `top` black."""
     pixels = b"".join(
         b"\0"
-        + bytes(255 - round(max(v, 0.0) / top * (_SHADES - 1)) * 255 // (_SHADES - 1) for v in row)
+        + bytes(
+            255 - round(max(v, 0.0) / top * (_GREY_LEVELS - 1)) * 255 // (_GREY_LEVELS - 1)
+            for v in row
+        )
         for row in rows
     )
 

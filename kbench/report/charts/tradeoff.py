@@ -15,21 +15,21 @@ from kbench.report.charts.style import Style
 from kbench.report.charts.svg import LETTER, LINE, NARROW, Axis, Chart, Plot, marker, short
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison
-from kbench.report.statistics.fronts import Cost, FrontPoint, pareto, points
+from kbench.report.statistics.fronts import CostAxis, FrontPoint, pareto, points
 
 # Half the width of a marker, in units of the view box; the part of the scores' range that the axis
 # leaves free above and below them; fewest scores whose quartiles define outliers. Set by hand.
-_MARK, _MARGIN, _MIN_FENCED = 5.0, 0.07, 4
+_HALF_MARK, _MARGIN, _MIN_FENCED_SCORES = 5.0, 0.07, 4
 
 
-def fence(scores: Sequence[float], sign: int) -> float | None:
+def inner_fence(scores: Sequence[float], sign: int) -> float | None:
     """Tukey's fence on the worse side: 1.5 interquartile ranges beyond the quartile.
 
-    This is Tukey's inner fence; `svg.fences` are the outer ones, on both sides of an axis.
+    This is Tukey's inner fence; `svg.outer_fences` are the outer ones, on both sides of an axis.
 
     None if there are too few scores, or too many equal scores, to define outliers.
     """
-    if len(scores) < _MIN_FENCED:
+    if len(scores) < _MIN_FENCED_SCORES:
         return None
     low, _, high = statistics.quantiles(scores, n=4, method="inclusive")
     if low == high:
@@ -38,7 +38,7 @@ def fence(scores: Sequence[float], sign: int) -> float | None:
 
 
 def tradeoff(
-    comparison: Comparison, cost: Cost, styles: Mapping[str, Style], n_clear: int
+    comparison: Comparison, cost: CostAxis, styles: Mapping[str, Style], n_clear: int
 ) -> Chart | None:
     """The chart of one comparison; None if no line has both a score and the cost.
 
@@ -49,7 +49,7 @@ def tradeoff(
     if not drawn_points:
         return None
     quantity, sign = comparison.score, comparison.score.sign
-    limit = fence([point.score for point in drawn_points], sign)
+    limit = inner_fence([point.score for point in drawn_points], sign)
     inside = [
         p for p in drawn_points if limit is None or sign * p.score >= sign * limit
     ] or drawn_points
@@ -60,22 +60,22 @@ def tradeoff(
     label = f"{title}, one mark for each method and setting"
     plot = Plot(x_axis, y_axis, label=label, title=title, width=NARROW)
     front = pareto(inside, sign)
-    _stairs(plot, front, quantity)
+    _draw_stairs(plot, front, quantity)
     counts: dict[str, int] = {}
     for point in drawn_points:
         method = point.line.method
         counts[method] = counts.get(method, 0) + 1
         faint = counts[method] > n_clear
-        _mark(plot, point, quantity, cost, styles[method], faint=faint)
+        _draw_mark(plot, point, quantity, cost, styles[method], faint=faint)
     if len(front) > 1:
         occupied = [plot.at(p.cost, p.score * quantity.factor) for p in drawn_points]
         best = {point.line.method: point for point in front}  # a method's last point is its best
         for method, point in best.items():
-            _name(plot, method, plot.at(point.cost, point.score * quantity.factor), occupied)
+            _draw_name(plot, method, plot.at(point.cost, point.score * quantity.factor), occupied)
     return plot.chart()
 
 
-def _stairs(plot: Plot, front: Sequence[FrontPoint], quantity: Quantity) -> None:
+def _draw_stairs(plot: Plot, front: Sequence[FrontPoint], quantity: Quantity) -> None:
     if len(front) < 2:
         return
     corners = [(front[0].cost, front[0].score * quantity.factor)]
@@ -85,22 +85,22 @@ def _stairs(plot: Plot, front: Sequence[FrontPoint], quantity: Quantity) -> None
     plot.line(corners, kind="guide")
 
 
-def _mark(
-    plot: Plot, point: FrontPoint, quantity: Quantity, cost: Cost, style: Style, *, faint: bool
+def _draw_mark(
+    plot: Plot, point: FrontPoint, quantity: Quantity, cost: CostAxis, style: Style, *, faint: bool
 ) -> None:
     """Draw a marker that links to its runs; beyond the axis also an arrow and the value."""
-    words = f"{point.line.label}: {quantity.title} {quantity.text(point.score)}"
-    words += f", {cost.words(point.cost)}"
+    tooltip = f"{point.line.label}: {quantity.title} {quantity.text(point.score)}"
+    tooltip += f", {cost.text(point.cost)}"
     score, sd = point.score * quantity.factor, point.sd * quantity.factor
     beside = plot.beside(point.cost, score, style, sd=sd, text=quantity.text(point.score))
     plot.add(
         f'<a{" class=more" if faint else ""} tabindex="-1" data-m="{escape(point.line.method)}"'
-        f' href="#run-{escape(point.line.address)}"><title>{escape(words)}</title>{beside}'
+        f' href="#run-{escape(point.line.identifier)}"><title>{escape(tooltip)}</title>{beside}'
         f"{marker(*plot.at(point.cost, score), style)}</a>"
     )
 
 
-def _name(
+def _draw_name(
     plot: Plot, method: str, mark: tuple[float, float], occupied: list[tuple[float, float]]
 ) -> None:
     """Draw the method's name on the side of its mark with the most space, if a side is free.
@@ -109,13 +109,14 @@ def _name(
     """
     width = LETTER * len(method)
     best: tuple[int, float, float] | None = None
-    for left in (mark[0] - 2 * _MARK - width, mark[0] + 2 * _MARK):
+    for left in (mark[0] - 2 * _HALF_MARK - width, mark[0] + 2 * _HALF_MARK):
         for middle in (mark[1] - LINE, mark[1] + LINE, mark[1]):
             inside = left >= plot.left and left + width <= plot.right
             if not inside or not plot.top <= middle <= plot.bottom - LINE / 2:
                 continue
             n_covered = sum(
-                left - _MARK < x < left + width + _MARK and abs(y - middle) < LINE / 2 + _MARK
+                left - _HALF_MARK < x < left + width + _HALF_MARK
+                and abs(y - middle) < LINE / 2 + _HALF_MARK
                 for x, y in occupied
             )
             if best is None or n_covered < best[0]:
@@ -123,7 +124,7 @@ def _name(
     if best is None or best[0] > 0:
         return
     _, left, middle = best
-    steps = math.ceil(width / (2 * _MARK))
+    steps = math.ceil(width / (2 * _HALF_MARK))
     occupied += [(left + width * i / steps, middle) for i in range(steps + 1)]
-    place = f'x="{short(left)}" y="{short(middle)}" dy=".35em" data-m="{escape(method)}"'
-    plot.add(f'<text class="name" {place}>{escape(method)}</text>')
+    position = f'x="{short(left)}" y="{short(middle)}" dy=".35em" data-m="{escape(method)}"'
+    plot.add(f'<text class="name" {position}>{escape(method)}</text>')

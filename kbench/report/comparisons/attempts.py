@@ -12,21 +12,21 @@ from kbench.report.comparisons.tables import REPEATS, SCORES, contended, method_
 from kbench.run.results.rows import RUN, WITHOUT_OUTCOME, schema
 
 # Numbers that identify an attempt; these numbers, and texts, come from the newest attempt.
-_NOT_MEASURED = {"attempt", "seed", "threads", "jobs", "schema_version"}
+_IDENTIFYING_COLUMNS = {"attempt", "seed", "threads", "jobs", "schema_version"}
 # Rows that agree in these columns but have different keys differ in version, seed or limits.
-_SETTING = (
+_SETTING_COLUMNS = (
     *("method", "dataset", "variant", "data_sha256", "params"),
     *("environment", "threads", "jobs"),
 )
-_MAPS = ("phases", "phases_cpu", SCORES)
+_MAP_COLUMNS = ("phases", "phases_cpu", SCORES)
 # Numbers that other processes disturb. Contended attempts are left out unless all are contended.
-_DISTURBED = {
+_DISTURBED_COLUMNS = {
     *("fit_wall_s", "predict_wall_s", "fit_cpu_s", "predict_cpu_s"),
     *("other_cpus", "preempted"),
 }
 
 
-def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def combine_attempts(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row for each run, in the order of the first attempts.
 
     Only attempts with the same source of the method and the same origin (own or reference) as the
@@ -38,14 +38,14 @@ def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     older versions are left out. O(n log n) time.
     """
     runs: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in _current(list(rows)):
+    for row in _of_newest_version(list(rows)):
         runs[tuple(row[name] for name in RUN)].append(row)
-    return [_median(_counting(attempts)) for attempts in runs.values()]
+    return [_with_medians(_counted_attempts(attempts)) for attempts in runs.values()]
 
 
-def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _of_newest_version(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rows of the newest version of the method in each setting."""
-    settings = [tuple(row.get(name) for name in _SETTING) for row in rows]
+    settings = [tuple(row.get(name) for name in _SETTING_COLUMNS) for row in rows]
     versions = [method_version(row) for row in rows]
     newest: dict[tuple[Any, ...], int] = {}
     for setting, version in zip(settings, versions, strict=True):
@@ -54,10 +54,10 @@ def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [row for row, setting, version in triples if version == newest[setting]]
 
 
-def _counting(attempts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _counted_attempts(attempts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The attempts that count, the newest last."""
-    by_age = sorted(attempts, key=start_time)
-    ended = [row for row in by_age if row["status"] not in WITHOUT_OUTCOME] or by_age
+    oldest_first = sorted(attempts, key=start_time)
+    ended = [row for row in oldest_first if row["status"] not in WITHOUT_OUTCOME] or oldest_first
     newest = [row for row in ended if _source_and_origin(row) == _source_and_origin(ended[-1])]
     ok = [row for row in newest if row["status"] == "ok"]
     return ok if 2 * len(ok) > len(newest) else newest[-1:]
@@ -67,7 +67,7 @@ def _source_and_origin(row: Mapping[str, Any]) -> tuple[Any, Any]:
     return row.get("source_sha256"), row.get("origin")
 
 
-def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _with_medians(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The newest of the attempts that count, which is the last, with the medians of all."""
     row = dict(attempts[-1])
     row[REPEATS] = [*attempts] if len(attempts) > 1 else []
@@ -76,12 +76,14 @@ def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     undisturbed = [attempt for attempt in attempts if not contended(attempt)] or attempts
     for field in schema():
         name = field.name
-        if name in _MAPS:
-            counting = attempts if name == SCORES else undisturbed
-            row[name] = _medians([attempt.get(name) or {} for attempt in counting]) or None
-        elif str(field.type) in ("double", "int64") and name not in _NOT_MEASURED:
-            counting = undisturbed if name in _DISTURBED else attempts
-            numbers = [attempt[name] for attempt in counting if attempt.get(name) is not None]
+        if name in _MAP_COLUMNS:
+            chosen_attempts = attempts if name == SCORES else undisturbed
+            row[name] = _medians([attempt.get(name) or {} for attempt in chosen_attempts]) or None
+        elif str(field.type) in ("double", "int64") and name not in _IDENTIFYING_COLUMNS:
+            chosen_attempts = undisturbed if name in _DISTURBED_COLUMNS else attempts
+            numbers = [
+                attempt[name] for attempt in chosen_attempts if attempt.get(name) is not None
+            ]
             median = statistics.median if str(field.type) == "double" else statistics.median_low
             row[name] = median(numbers) if numbers else None
     return row

@@ -81,7 +81,7 @@ def grid(comparison: Comparison, columns: Sequence[Quantity] = COSTS) -> Grid:
         quantities=quantities,
         names=[line.label for line in comparison.lines],
         cells=cells,
-        runs=[_runs(line) for line in comparison.lines],
+        runs=[_run_counts(line) for line in comparison.lines],
     )
 
 
@@ -131,7 +131,7 @@ def describe_machine(
 
 
 def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None:
-    """`Line.mean_sd`, for prediction costs without disturbed runs.
+    """`Line.mean_sd`; for prediction costs, disturbed runs do not count.
 
     Prediction costs are ratios of wall seconds, which other processes prolong.
     """
@@ -146,7 +146,7 @@ def _cell(quantity: Quantity, line: Line) -> Cell:
         return Cell()
     mean, sd = measured
     if line.n_splits > 1:
-        sd = line.error(quantity.column)
+        sd = line.standard_error(quantity.column)
     decimals = quantity.decimals_of(mean)
     return Cell(quantity.text(mean), "" if sd is None else quantity.text(sd, decimals))
 
@@ -162,6 +162,6 @@ def _mark_best(quantity: Quantity, lines: list[Line], cells: list[Cell]) -> list
     return [replace(cell, best=True) if cell.mean == best else cell for cell in cells]
 
 
-def _runs(line: Line) -> str:
+def _run_counts(line: Line) -> str:
     total, ok = len(line.rows), len(line.ok)
     return str(total) if ok == total else f"{ok} of {total} ok"

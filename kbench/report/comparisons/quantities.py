@@ -48,8 +48,8 @@ class Quantity:
 
     def text(self, value: float, decimals: int | None = None) -> str:
         """The rounded text, in the header's unit, of `value` in the row's unit."""
-        places = self.decimals_of(value) if decimals is None else decimals
-        return f"{value * self.factor:.{places}f}"
+        n_decimals = self.decimals_of(value) if decimals is None else decimals
+        return f"{value * self.factor:.{n_decimals}f}"
 
 
 # Digits and decimals of all quantities are set by hand.
@@ -97,10 +97,10 @@ SECONDS = (Quantity("fit_s", "fit s", ratio=True), Quantity("predict_s", "predic
 QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COSTS, *SECONDS)}
 
 
-def quantity(column: str, what: str = "columns", added: Collection[str] = ()) -> Quantity:
+def quantity(column: str, option: str = "columns", added: Collection[str] = ()) -> Quantity:
     """The quantity of a row's column, or of one of the `added` scores that rows have.
 
-    what : The option of the report that names the column, for messages
+    option : The option of the report that names the column, for messages
 
     Raises ConfigError: no quantity has the name; or the option is not `columns`, and methods cannot
     be ranked by the quantity.
@@ -112,28 +112,28 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
             r"top_\d+_accuracy|pinball_loss_.*|.*:.*", column
         ):
             raise ConfigError(
-                f"{what}={column}: no row has this score; metrics=[{column}] on the command line "
+                f"{option}={column}: no row has this score; metrics=[{column}] on the command line "
                 "of the runs adds it"
             )
         known = (*QUANTITIES, *added)
         hint = nearest(column, known) or f", should be one of {', '.join(known)}"
         if column in schema().names:
             hint = ": it is not a measured value; kbench.read_rows in Python has it"
-        elif what == "columns":
+        elif option == "columns":
             hint += "; parameters stand beside the name of their method"
         elif not nearest(column, known):
             hint += "; metrics=[NAME] adds another score to a run"
-        raise ConfigError(f"{what} names {column!r}{hint}")
+        raise ConfigError(f"{option} names {column!r}{hint}")
     quantity = QUANTITIES[column]
-    if not quantity.direction and what != "columns":
+    if not quantity.direction and option != "columns":
         raise ConfigError(
-            f"{what}={column}: neither more nor less of it is better; "
+            f"{option}={column}: neither more nor less of it is better; "
             f"metrics=[{column}_error] adds its distance from the quantile"
         )
     return quantity
 
 
-def leading(task: str | None) -> Quantity:
+def leading_score(task: str | None) -> Quantity:
     """The leading score of tables of a task."""
     return QUANTITIES[METRICS[task if task in METRICS else "binary"][0].name]
 
@@ -141,7 +141,7 @@ def leading(task: str | None) -> Quantity:
 def decimals_for(value: float, digits: int) -> int:
     """Number of digits after the point for `digits` significant digits of `value`.
 
-    It is at most six (set by hand).
+    The number is at most six (set by hand).
     """
     if value == 0.0 or not math.isfinite(value):
         return 0

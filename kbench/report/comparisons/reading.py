@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
-from kbench.report.comparisons.attempts import combined
+from kbench.report.comparisons.attempts import combine_attempts
 from kbench.report.safe import printable
 from kbench.run.results.metrics import METRICS
 from kbench.run.results.rows import IDENTITY, schema
@@ -30,7 +30,7 @@ _MAX_LISTED = 12
 REFERENCE_HINT = "reference=true adds the rows that came with kbench"
 
 
-def frame(
+def read_frame(
     folder: "ResultsFolder",
     methods: Sequence[str] | None,
     datasets: Sequence[str] | None,
@@ -50,10 +50,10 @@ def frame(
     if not trials:
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
     more = "" if reference or not folder.has_reference else f"; {REFERENCE_HINT}"
-    return chosen(rows, methods, datasets, tags, more).sort_values(list(IDENTITY)), skipped
+    return select_rows(rows, methods, datasets, tags, more).sort_values(list(IDENTITY)), skipped
 
 
-def chosen(
+def select_rows(
     rows: "pd.DataFrame",
     methods: Sequence[str] | None,
     datasets: Sequence[str] | None,
@@ -70,7 +70,7 @@ def chosen(
 _REQUIRED = (*IDENTITY, "status", "method", "dataset", "seed", "task", "params")
 
 
-def own_frame(rows: Any) -> "pd.DataFrame":
+def user_frame(rows: Any) -> "pd.DataFrame":
     """The data frame of a caller; columns of the rows that it lacks are null.
 
     Raises ConfigError: `rows` is not a data frame, or lacks a column that every run has.
@@ -113,7 +113,8 @@ def added_scores(rows: "pd.DataFrame") -> list[str]:
 class Content:
     """The content of a results folder that reports read."""
 
-    # A row for each run, combined from its attempts (`combined`), without trials of tunings.
+    # A row for each run, combined from its attempts (`combine_attempts`), without trials of
+    # tunings.
     rows: list[dict[str, Any]]
     curves: "pd.DataFrame"  # As `ResultsFolder.read_curves` returns them
     environments: Mapping[str, Any]  # Description by identifier
@@ -122,7 +123,7 @@ class Content:
 
 def read_content(folder: "ResultsFolder", *, reference: bool = True) -> Content:
     """The rows and curves of a folder, with the reference rows or without them."""
-    rows, skipped = frame(folder, None, None, None, reference=reference, trials=False)
+    rows, skipped = read_frame(folder, None, None, None, reference=reference, trials=False)
     curves = folder.read_curves(reference=reference)
     skipped += map(printable, folder.warnings)
     return Content(run_records(rows), curves, folder.environments(), skipped)
@@ -170,7 +171,7 @@ def read_rows(results_dir: str | Path = "results", *, reference: bool = False) -
     rows = folder.read(reference=reference)
     for line in folder.warnings:
         warnings.warn(printable(line), stacklevel=2)
-    runs = combined(records(rows))
+    runs = combine_attempts(records(rows))
     runs_frame = type(rows)(runs, columns=rows.columns).astype(rows.dtypes.to_dict())
     return runs_frame.sort_values(["method", "dataset", "seed"], ignore_index=True)
 
@@ -219,8 +220,8 @@ def records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
 
 
 def run_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """One dictionary for each run, combined from its attempts (`combined`)."""
-    return combined(records(frame))
+    """One dictionary for each run, combined from its attempts (`combine_attempts`)."""
+    return combine_attempts(records(frame))
 
 
 def package_text(package: str, name: str) -> str:
@@ -228,7 +229,7 @@ def package_text(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def delivered(text: str, out: Path | None, messages: Iterable[str]) -> str:
+def deliver(text: str, out: Path | None, messages: Iterable[str]) -> str:
     """The text of a report, also written to `out` if given; messages are logged as warnings."""
     for message in messages:
         _LOG.warning(message)

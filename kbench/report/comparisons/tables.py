@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from kbench.report.comparisons.quantities import Quantity, leading
+from kbench.report.comparisons.quantities import Quantity, leading_score
 from kbench.report.comparisons.splits import (
     SPLIT,
     corrected_error,
@@ -29,7 +29,16 @@ REPEATS = "repeats"
 SCORES = "scores"
 
 # Parameters of the optimisation problem, as scikit-learn names them; others choose the algorithm.
-OF_THE_PROBLEM = ("kernel", "C", "alpha", "gamma", "degree", "coef0", "epsilon", "fit_intercept")
+PROBLEM_PARAMETERS = (
+    "kernel",
+    "C",
+    "alpha",
+    "gamma",
+    "degree",
+    "coef0",
+    "epsilon",
+    "fit_intercept",
+)
 
 # A run is contended if other processes kept more than this number of processors busy during its
 # fit. In a row without `other_cpus`, a fit on one thread is contended if its wall seconds are more
@@ -94,7 +103,7 @@ class Line:
         return f"{self.name} {self.setting}".rstrip()
 
     @property
-    def address(self) -> str:
+    def identifier(self) -> str:
         """An identifier of the first row that differs between machines, unlike the run's key.
 
         Ten digits of the key are enough for the rows of one page (set by hand).
@@ -116,7 +125,7 @@ class Line:
         """Number of attempts behind the ok rows, each of which is the median of its attempts."""
         return sum(len(row.get(REPEATS) or [row]) for row in self.ok)
 
-    def cut_short(self, column: str) -> bool:
+    def is_cut_short(self, column: str) -> bool:
         """Whether the column is fit time and a run timed out, so that a mean would be too low."""
         of_the_fit = column.startswith(("fit_", "phases."))
         return of_the_fit and any(row["status"] == "timeout" for row in self.rows)
@@ -129,9 +138,9 @@ class Line:
         """Mean and standard deviation over the ok seeds.
 
         The deviation is the sample's (n - 1), None for one seed; None where nothing was measured,
-        or the column is `cut_short`.
+        or the column is `is_cut_short`.
         """
-        if self.cut_short(column):
+        if self.is_cut_short(column):
             return None
         return mean_sd(self._values_by_split(column))
 
@@ -140,13 +149,13 @@ class Line:
         """Number of random splits with an ok run."""
         return len({row.get(SPLIT) for row in self.ok})
 
-    def error(self, column: str) -> float | None:
+    def standard_error(self, column: str) -> float | None:
         """Standard error of the mean over splits, corrected for their common rows.
 
         Several seeds of a split count as their mean. The error is None with fewer than two splits,
-        if nothing was measured, or if the column is `cut_short`.
+        if nothing was measured, or if the column is `is_cut_short`.
         """
-        if self.cut_short(column):
+        if self.is_cut_short(column):
             return None
         means = self._values_by_split(column) if self.n_splits > 1 else []
         return corrected_error(means, mean_test_per_train(self.ok))
@@ -154,7 +163,7 @@ class Line:
     def deviation(self, column: str) -> float | None:
         """The number behind a ±: the standard error over splits, or the deviation over seeds."""
         if self.n_splits > 1:
-            return self.error(column)
+            return self.standard_error(column)
         mean = self.mean_sd(column)
         return None if mean is None else mean[1]
 
@@ -209,8 +218,10 @@ class Comparison:
             counts[line.method] += 1
             if counts[line.method] <= settings:
                 lines.append(line)
-        cut = {method: count for method, count in sorted(counts.items()) if count > settings}
-        return replace(self, lines=lines), cut
+        cut_methods = {
+            method: count for method, count in sorted(counts.items()) if count > settings
+        }
+        return replace(self, lines=lines), cut_methods
 
 
 def measured(row: Row, column: str) -> float | None:
@@ -229,7 +240,7 @@ def measured(row: Row, column: str) -> float | None:
     return float(value)
 
 
-def of_seconds(column: str) -> bool:
+def is_seconds(column: str) -> bool:
     """Whether a column holds seconds, of a whole stage or of a phase."""
     return column.endswith("_s") or column.startswith("phases.")
 
@@ -250,10 +261,10 @@ def contended(row: Row) -> bool:
     return bool(wall > _MAX_WALL_PER_CPU * cpu)
 
 
-def unequal(lines: Iterable[Line]) -> list[str]:
-    """`Compared at different C: 1 (svc); loo (kernel_svc).` for parameters that methods share."""
+def unequal_parameters(lines: Iterable[Line]) -> list[str]:
+    """`Compared at different C: 1 (svc); loo (kernel_svc).`, for each shared parameter."""
     lines, remarks = list(lines), []
-    for name in OF_THE_PROBLEM:
+    for name in PROBLEM_PARAMETERS:
         tried: dict[str, dict[str, None]] = {}  # method -> its values
         for line in lines:
             if name in line.params:
@@ -302,8 +313,8 @@ def comparisons(
 
     rows : iterable of mapping
         Rows with `origin` and every column that this module reads, None where the value is null.
-    metric : The score to lead with wherever a run has measured it; elsewhere, and without it, the
-        first score of the task leads.
+    metric : The score to lead with wherever a run has measured it; elsewhere, and without
+        `metric`, the first score of the task leads.
     splits : Whether the user's own runs on several random splits of a data set are averaged like
         runs on several seeds. Otherwise every split is a problem of its own.
     """
@@ -317,7 +328,7 @@ def comparisons(
     for row, problem in zip(split_rows, problems, strict=True):
         n_splits[problem].add(row[SPLIT])
     problems = [replace(problem, n_splits=len(n_splits[problem])) for problem in problems]
-    return sorted([*compared, *_grouped(split_rows, problems, metric)], key=_order)
+    return sorted([*compared, *_grouped(split_rows, problems, metric)], key=_sort_key)
 
 
 def _grouped(
@@ -330,14 +341,14 @@ def _grouped(
         groups[problem, conditions].append(row)
     compared = []
     for (problem, machine), members in groups.items():
-        score = leading(problem.task)
+        score = leading_score(problem.task)
         if metric is not None and any(measured(row, metric.column) is not None for row in members):
             score = metric
         compared.append(Comparison(problem, machine, score, _lines(members, problem, score)))
     return compared
 
 
-def _order(comparison: Comparison) -> tuple[Any, ...]:
+def _sort_key(comparison: Comparison) -> tuple[Any, ...]:
     problem, machine = comparison.problem, comparison.machine
     sizes = (problem.n_train or 0, problem.n_test or 0, problem.n_features or 0)
     names = (problem.dataset, problem.variant or "", problem.task or "")
@@ -390,7 +401,7 @@ def _lines(rows: list[Row], problem: LearningTask, score: Quantity) -> list[Line
         by_method[method].append(
             Line(method, _parameters(best[0]), problem, best, set_aside=len(members) - len(best))
         )
-    lines = [line for of_method in by_method.values() for line in _with_settings(of_method)]
+    lines = [line for of_method in by_method.values() for line in _named_by_setting(of_method)]
 
     def order(line: Line) -> tuple[Any, ...]:
         mean = line.mean_sd(score.column)
@@ -443,7 +454,7 @@ def start_time(row: Row) -> float:
     return row["started_at"].timestamp() if row["started_at"] is not None else 0.0
 
 
-def _with_settings(lines: list[Line]) -> list[Line]:
+def _named_by_setting(lines: list[Line]) -> list[Line]:
     """The lines of one method, each named by the parameters in which they differ."""
     if len(lines) == 1:
         return lines

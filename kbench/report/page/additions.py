@@ -30,6 +30,6 @@ class Contribution(Protocol):
         """The parts of a page; rows behind their cells are added to `store`."""
         ...
 
-    def write(self, where: Path) -> list[Path]:
-        """Write files of other formats to the folder `where`, and return their paths."""
+    def write(self, folder: Path) -> list[Path]:
+        """Write files of other formats to `folder`, and return their paths."""
         ...

@@ -27,34 +27,34 @@ from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, LearningTask, Line
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
-    about,
     article,
     cell,
     element,
+    escaped,
     figure,
     header,
-    key,
     link,
+    marker,
+    paragraph,
     row_header,
     table,
-    words,
 )
 from kbench.report.page.tags import notes as notes_list
 from kbench.report.statistics.days import Days
-from kbench.report.statistics.fronts import COSTS, points
+from kbench.report.statistics.fronts import COST_AXES, points
 from kbench.report.text.notes import COST, notes
 from kbench.report.text.notes import legend as marks_of
 
 # Unicode's figure space, as wide as a digit, and its punctuation space, as wide as a point: padding
 # with them aligns the decimal points of a column.
-_FIGURE, _POINT = "\u2007", "\u2008"
+_FIGURE_SPACE, _PUNCTUATION_SPACE = "\u2007", "\u2008"
 
 _COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
 _COLUMNS += ["methods", "runs", "failed", "environment"]
-# The columns of words, whose cells are aligned on the left.
-_WORDS = ("best method", "measure", "task", "environment")
+# Columns of text, whose cells are aligned on the left.
+_TEXT_COLUMNS = ("best method", "measure", "task", "environment")
 
-_CHARTS = (
+_CHARTS_CAPTION = (
     "A mark is a method with one setting, and its bar is the ± of the table; the dashed line joins"
     " the settings that no other setting beats in both score and cost (Pareto front)."
 )
@@ -89,7 +89,7 @@ def data_view(
     items = []
     for group in _by_problem(comparisons):
         problem = group[0].problem
-        detail = details.problem(group)
+        detail = details.of_problem(group)
         for i, comparison in enumerate(group):
             facets = {
                 "set": [problem.dataset],
@@ -103,11 +103,11 @@ def data_view(
         f"{marks[:1].upper()}{marks[1:]}. Times of different environments or thread counts stand in"
         " different tables."
     )
-    return View("data", "Data sets", _head(), items, about(text) + legend)
+    return View("data", "Data sets", _header_cells(), items, paragraph(text) + legend)
 
 
-def _head() -> list[str]:
-    return [header(text, kind="word" if text in _WORDS else "") for text in _COLUMNS]
+def _header_cells() -> list[str]:
+    return [header(text, kind="word" if text in _TEXT_COLUMNS else "") for text in _COLUMNS]
 
 
 def own_results(comparisons: Sequence[Comparison]) -> str:
@@ -115,13 +115,13 @@ def own_results(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
         return ""
     lines = [element("tr", _cells(comparison)) for comparison in comparisons]
-    results = table("My results", [_head()], lines)
+    results = table("My results", [_header_cells()], lines)
     return element("h3", "My results") + results
 
 
 def anchor(problem: LearningTask) -> str:
     """HTML anchor of a problem's detail; it does not change when rows are added or removed."""
-    # Six digits tell contents of one data set apart. Set by hand.
+    # Six hexadecimal digits of the checksum tell contents of one data set apart. Set by hand.
     parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6], n_splits=0))
     name = "-".join(str(part) for part in (*parts, "splits" * (problem.n_splits > 1)) if part)
     return "data-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
@@ -170,40 +170,42 @@ class _Details:
         self.searched = searched
         self.days = days
 
-    def problem(self, group: Sequence[Comparison]) -> str:
+    def of_problem(self, group: Sequence[Comparison]) -> str:
         """A description of the problem, and an article for each machine."""
         tables = "".join(self._comparison(comparison) for comparison in group)
-        return about(describe_problem(group[0].problem)) + tables
+        return paragraph(describe_problem(group[0].problem)) + tables
 
     def _comparison(self, comparison: Comparison) -> str:
-        _, cut = comparison.shortened(self.settings)
+        _, cut_methods = comparison.shortened(self.settings)
         machine = describe_machine(comparison.machine, self.environments)
-        candidates = [tradeoff(comparison, cost, self.styles, self.settings) for cost in COSTS]
-        drawn = sorted({point.line.method for cost in COSTS for point in points(comparison, cost)})
+        candidates = [tradeoff(comparison, cost, self.styles, self.settings) for cost in COST_AXES]
+        drawn = sorted(
+            {point.line.method for cost in COST_AXES for point in points(comparison, cost)}
+        )
         legend = [(method, self.styles[method]) for method in drawn]
         candidates.append(reliability_chart(comparison, self.reliability, self.styles))
         candidates += search_charts(comparison, self.searched)
         charts = [chart for chart in candidates if chart is not None]
         button = ""
-        if cut:
+        if cut_methods:
             text = f"Show all {len(comparison.lines)} lines"
             button = element("button", text, class_="all", type="button")
-        remarks = notes(comparison, cut, self.settings, "the button shows all", self.days)
+        remarks = notes(comparison, cut_methods, self.settings, "the button shows all", self.days)
         return article(
-            element("p", words(machine), class_="machine")
-            + (figure(charts, legend, f"{_CHARTS} {COST}.") if charts else "")
+            element("p", escaped(machine), class_="machine")
+            + (figure(charts, legend, f"{_CHARTS_CAPTION} {COST}.") if charts else "")
             + self._table(comparison)
             + button
-            + notes_list([*self._symbols(comparison), *remarks])
+            + notes_list([*self._mark_explanations(comparison), *remarks])
         )
 
-    def _symbols(self, comparison: Comparison) -> list[str]:
+    def _mark_explanations(self, comparison: Comparison) -> list[str]:
         """Sentences that explain the marks in the table's headers and lines."""
         return [f"{marks_of([comparison], self.columns, 'the best of a column is marked')}."]
 
     def _table(self, comparison: Comparison) -> str:
         content = grid(comparison, self.columns)
-        columns = [_aligned(content, j) for j in range(len(content.quantities))]
+        columns = [_aligned_cells(content, j) for j in range(len(content.quantities))]
         head = [header("method")]
         head += [
             header(q.title, direction=q.direction, beside=_sd_padding(content, j))
@@ -217,17 +219,17 @@ class _Details:
             kinds = ["more"] if counts[line.method] > self.settings else []
             kinds += [] if line.ok else ["failed"]
             cells = [column[i] for column in columns] + [cell(content.runs[i])]
-            body.append(self._line(line, " ".join(kinds), "".join(cells)))
+            body.append(self._table_row(line, " ".join(kinds), "".join(cells)))
         label = f"{title(comparison.problem)}: results on {comparison.machine.environment}"
         return table(label, [head], body)
 
-    def _line(self, line: Line, kind: str, cells: str) -> str:
+    def _table_row(self, line: Line, kind: str, cells: str) -> str:
         setting = line.label.removeprefix(line.method)
-        name = words(line.method) + (element("i", words(setting)) if setting else "")
-        link = element("a", key(self.styles[line.method]) + name, href=f"#run-{line.address}")
-        places = self.store.places(line.rows)
+        name = escaped(line.method) + (element("i", escaped(setting)) if setting else "")
+        link = element("a", marker(self.styles[line.method]) + name, href=f"#run-{line.identifier}")
+        row_indices = self.store.places(line.rows)
         content = row_header(link) + cells
-        return element("tr", content, class_=kind, data_m=line.method, data_r=places)
+        return element("tr", content, class_=kind, data_m=line.method, data_r=row_indices)
 
 
 def _cells(comparison: Comparison) -> str:
@@ -237,33 +239,33 @@ def _cells(comparison: Comparison) -> str:
     measured = best.mean_sd(comparison.score.column) if best else None
     failed = sum(len(line.rows) - len(line.ok) for line in comparison.lines)
     threads, _, jobs = describe_concurrency(comparison.machine).partition(", ")
-    place = words(f"{comparison.machine.environment}, {threads}")
+    place = escaped(f"{comparison.machine.environment}, {threads}")
     return (
         row_header(link(title_with_splits(problem), anchor(problem)))
         + cell(best.label if best else "", "long")
         + cell(comparison.score.text(measured[0]) if measured else "")
         + cell(comparison.score.title, "word")
         + cell(problem.task or "", "word")
-        + cell(_count(problem.n_train))
-        + cell(_count(problem.n_features))
+        + cell(_with_commas(problem.n_train))
+        + cell(_with_commas(problem.n_features))
         + cell(len({line.method for line in comparison.lines}))
         + cell(sum(len(line.rows) for line in comparison.lines))
         + cell(failed or "")
-        + element("td", place + element("div", words(jobs)) * bool(jobs), class_="word")
+        + element("td", place + element("div", escaped(jobs)) * bool(jobs), class_="word")
     )
 
 
 def _sd_padding(content: Grid, j: int) -> str:
     """Padding as wide as a column's deviations, so that the header stands above the means."""
     widest = max((len(row[j].deviation) for row in content.cells), default=0)
-    return element("small", _FIGURE * widest, aria_hidden="true") if widest else ""
+    return element("small", _FIGURE_SPACE * widest, aria_hidden="true") if widest else ""
 
 
-def _aligned(content: Grid, j: int) -> list[str]:
+def _aligned_cells(content: Grid, j: int) -> list[str]:
     """The cells of a column, padded so that decimal points are aligned."""
     column = [row[j] for row in content.cells]
     decimals = max((entry.decimals for entry in column), default=0)
-    widest = max((_whole(entry.deviation) for entry in column), default=0)
+    widest = max((_integer_width(entry.deviation) for entry in column), default=0)
     cells = []
     for entry in column:
         if entry.status:
@@ -272,19 +274,21 @@ def _aligned(content: Grid, j: int) -> list[str]:
         if not entry.mean:
             cells.append("<td></td>")
             continue
-        missing = decimals - entry.decimals
-        pad = _FIGURE * missing + (_POINT if missing and not entry.decimals else "")
+        n_missing = decimals - entry.decimals
+        pad = _FIGURE_SPACE * n_missing + (
+            _PUNCTUATION_SPACE if n_missing and not entry.decimals else ""
+        )
         sd = ""
         if entry.deviation:
-            lead = _FIGURE * (widest - _whole(entry.deviation))
+            lead = _FIGURE_SPACE * (widest - _integer_width(entry.deviation))
             sd = f"<small>{lead}±{entry.deviation}{pad}</small>"
         elif widest:
-            sd = f"<small>{_FIGURE * (widest + 1 + decimals)}{_POINT}</small>"
+            sd = f"<small>{_FIGURE_SPACE * (widest + 1 + decimals)}{_PUNCTUATION_SPACE}</small>"
         cells.append(element("td", entry.mean + pad + sd, class_="best" if entry.best else ""))
     return cells
 
 
-def _whole(number: str) -> int:
+def _integer_width(number: str) -> int:
     return len(number.partition(".")[0])
 
 
@@ -295,5 +299,5 @@ def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
     return list(groups.values())
 
 
-def _count(value: int | None) -> str:
+def _with_commas(value: int | None) -> str:
     return "" if value is None else f"{value:,}"

@@ -9,13 +9,13 @@ from kbench.report.comparisons.tables import REPEATS, SCORES, Row
 
 # Largest number of characters of all logs of failed runs together, which bounds the size of a page
 # with many failures. Set by hand.
-_MAX_LOGS = 250_000
+_MAX_ALL_LOGS_CHARS = 250_000
 
 # Largest number of characters from the end of a log. Set by hand.
-_MAX_LOG = 2000
+_MAX_LOG_CHARS = 2000
 
 # Columns that map phases to seconds.
-_PHASES = ("phases", "phases_cpu")
+_PHASE_COLUMNS = ("phases", "phases_cpu")
 
 # Number of significant digits of numbers that are not whole, which gives accuracies to a thousandth
 # of a point. A further digit makes the page a fiftieth larger. Set by hand.
@@ -24,10 +24,10 @@ _DIGITS = 5
 # Number of significant digits of seconds, bytes and costs, whose fourth digit differs between equal
 # runs, set by hand; and the ends of the names of their columns.
 _COST_DIGITS = 3
-_COSTS = ("_s", "_bytes", "prediction_cost", "prediction_cost_loop")
+_COST_SUFFIXES = ("_s", "_bytes", "prediction_cost", "prediction_cost_loop")
 
 # Number of hexadecimal digits of a run's key: their 64 bits identify its row in Parquet files.
-_KEY = 16
+_KEY_DIGITS = 16
 
 
 def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
@@ -40,19 +40,22 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
     and costs have three; keys are cut to their beginnings and logs of failed runs to their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
-    tail = min(_MAX_LOG, _MAX_LOGS // max(failures, 1))
-    words: dict[str, int] = {}
+    max_log_chars = min(_MAX_LOG_CHARS, _MAX_ALL_LOGS_CHARS // max(failures, 1))
+    command_words: dict[str, int] = {}
     columns: dict[str, Any] = {}
     # Rows that `over_splits` returns have columns that other rows lack.
     names = dict.fromkeys(name for row in rows for name in row)
     for name in names:
-        values = [_plain(name, row, tail) for row in rows]
+        values = [_page_value(name, row, max_log_chars) for row in rows]
         if name == "command":
             columns[name] = [
-                [words.setdefault(word, len(words)) for word in (value or "").split(" ")]
+                [
+                    command_words.setdefault(word, len(command_words))
+                    for word in (value or "").split(" ")
+                ]
                 for value in values
             ]
-        elif name in _PHASES:
+        elif name in _PHASE_COLUMNS:
             phases = sorted({phase for value in values for phase in value or ()})
             columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
         elif name == SCORES:
@@ -61,10 +64,10 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
                 columns[score] = _packed([x if x is None else _rounded(x, _DIGITS) for x in column])
         elif any(value is not None for value in values):
             columns[name] = _packed(values)
-    return {"n": len(rows), "columns": columns, "words": list(words)}
+    return {"n": len(rows), "columns": columns, "words": list(command_words)}
 
 
-def _plain(name: str, row: Row, tail: int) -> Any:
+def _page_value(name: str, row: Row, max_log_chars: int) -> Any:
     value = row.get(name)
     if (
         value is None
@@ -73,19 +76,19 @@ def _plain(name: str, row: Row, tail: int) -> Any:
     ):
         return None
     if name == "log":
-        return value[-tail:]
+        return value[-max_log_chars:]
     if name == "key":
-        return value[:_KEY]
+        return value[:_KEY_DIGITS]
     if name == "params" and ("NaN" in value or "Infinity" in value):
         return json.dumps(json.loads(value, parse_constant=str))  # browsers' JSON has no NaN
     if name == "started_at":
         return value.strftime("%Y-%m-%d %H:%M:%S UTC")
-    if name in _PHASES:
+    if name in _PHASE_COLUMNS:
         return {phase: _rounded(seconds, _COST_DIGITS) for phase, seconds in value.items()}
     if isinstance(value, (bool, str)) or name == SCORES:
         return value
     number = float(value)
-    if name.endswith(_COSTS):
+    if name.endswith(_COST_SUFFIXES):
         return _rounded(number, _COST_DIGITS)
     return int(value) if number.is_integer() else _rounded(number, _DIGITS)
 

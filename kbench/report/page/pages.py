@@ -18,23 +18,23 @@ from kbench.report.page.additions import Contribution
 from kbench.report.page.data_view import data_view, own_results
 from kbench.report.page.data_view import summary as data_summary
 from kbench.report.page.site import RowStore, Site, View, site
-from kbench.report.page.tags import about, element, notes, plain, words
+from kbench.report.page.tags import element, escaped, notes, paragraph, sheet_table
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.days import Days
 
-# An explanation of what the page shows.
+# The first sentence of the page, which says what it shows.
 _ABOUT = (
     "kbench runs experiments with large-scale kernel machines and their rivals, and this page shows"
     " the runs of a results folder: each is one method with one setting and seed on one data set."
 )
 
 # Explanations of the overview's rankings: how to use them for other data, and the numbers.
-_RANKED = (
+_RANKING_ADVICE = (
     "The tables rank methods with defaults or with a search on training rows. They do not say which"
     " method is best outside a heading's range of rows and classes. If your number of rows lies"
     " between two columns of rows, try the first methods of both columns on your own file."
 )
-_MEANINGS = (
+_NUMBER_MEANINGS = (
     (
         "% behind: how far a method's score is from the best on a data set, median over data sets."
         " A column of rows is about data sets of that size alone, and is empty for a method that"
@@ -59,7 +59,7 @@ _MEANINGS = (
 )
 
 # Number of methods that the overview shows for each task until a button shows all. Set by hand.
-_SHOWN = 4
+_SHOWN_METHODS = 4
 
 
 def page(
@@ -113,17 +113,19 @@ def page(
         )
     views += [view for addition in additions for view in addition.studies]
     user_rows = own_results([comparison for comparison in comparisons if _has_own(comparison)])
-    used = {comparison.machine.environment for comparison in comparisons}
+    environment_ids = {comparison.machine.environment for comparison in comparisons}
     return site(
         heading="kbench report",
         summary=_ABOUT,
-        front=about(" · ".join(summaries))
+        front=paragraph(" · ".join(summaries))
         + _linked_parts([_rankings(standings), *(a.front for a in additions), user_rows]),
         views=views,
         rows=store.rows,
         environments=environments,
         days=Days(store.rows),
-        used=sorted(used.union(*(addition.environments for addition in additions))),
+        environment_ids=sorted(
+            environment_ids.union(*(addition.environments for addition in additions))
+        ),
         remarks=remarks,
     )
 
@@ -150,22 +152,24 @@ def _rankings(standings: Sequence[Sheet]) -> str:
     """For each task the methods to try first, the ranking, and a fold with its notes."""
     if not standings:
         return ""
-    meanings = element("summary", "What the numbers mean") + notes(_MEANINGS)
-    html = about(_RANKED) + element("details", meanings, class_="meanings")
+    meanings = element("summary", "What the numbers mean") + notes(_NUMBER_MEANINGS)
+    html = paragraph(_RANKING_ADVICE) + element("details", meanings, class_="meanings")
     for sheet in standings:
         advice = list(
             itertools.takewhile(lambda note: not note.startswith("Data sets"), sheet.notes)
         )
         remarks = sheet.notes[len(advice) :]
-        advice_html = element("p", "<br>".join(map(words, advice)))
+        advice_html = element("p", "<br>".join(map(escaped, advice)))
         folded = element("summary", "Data sets, and how they rank") + notes(remarks)
-        html += element("h3", words(sheet.name)) + advice_html
-        html += plain(replace(_described(sheet), notes=[]), titled=False, shown=_SHOWN)
+        html += element("h3", escaped(sheet.name)) + advice_html
+        html += sheet_table(
+            replace(_with_descriptions(sheet), notes=[]), titled=False, shown=_SHOWN_METHODS
+        )
         html += element("details", folded, class_="meanings")
     return element("h3", "Which model for my data?") + html
 
 
-def _described(sheet: Sheet) -> Sheet:
+def _with_descriptions(sheet: Sheet) -> Sheet:
     """A ranking with a second column that describes each method."""
     files = options("method")
     texts = []
@@ -174,7 +178,7 @@ def _described(sheet: Sheet) -> Sheet:
         texts.append(str((read_yaml(file).get("meta") or {}).get("about", "")) if file else "")
     rows = [[row[0], text, *row[1:]] for row, text in zip(sheet.rows, texts, strict=True)]
     header = [sheet.header[0], "what it is", *sheet.header[1:]]
-    return replace(sheet, words=2, header=header, rows=rows)
+    return replace(sheet, n_text_columns=2, header=header, rows=rows)
 
 
 def _variants(comparisons: Sequence[Comparison]) -> str:
@@ -183,10 +187,10 @@ def _variants(comparisons: Sequence[Comparison]) -> str:
     variants = sorted(
         {comparison.problem.variant for comparison in comparisons if comparison.problem.variant}
     )
-    parts = {part.partition("=")[0] for name in variants for part in name.split(",")}
+    option_names = {option.partition("=")[0] for name in variants for option in name.split(",")}
     items = "".join(
-        f"<dt>{words(name)}</dt><dd>{words(meanings[name])}</dd>"
-        for name in sorted(parts)
+        f"<dt>{escaped(name)}</dt><dd>{escaped(meanings[name])}</dd>"
+        for name in sorted(option_names)
         if name in meanings
     )
     summary = "<summary>What the variants in parentheses mean</summary>"

@@ -22,7 +22,7 @@ from kbench import __version__
 from kbench.report.charts.style import COLOURS, MARKERS
 from kbench.report.comparisons.tables import Row
 from kbench.report.page.embedded import packed_rows
-from kbench.report.page.tags import element, table, words
+from kbench.report.page.tags import element, escaped, table
 from kbench.report.statistics.days import Days
 
 # The filters of the overview: attribute of an item -> title of its menu.
@@ -34,18 +34,18 @@ class RowStore:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        self._places: dict[tuple[Any, ...], int] = {}
+        self._index_of_row: dict[tuple[Any, ...], int] = {}
 
     def places(self, rows: Sequence[Row]) -> str:
         """The indices of `rows` in the store, for the attribute `data-r` of their cell."""
-        numbers = []
+        indices = []
         for row in rows:
             identity = (row["key"], row["environment"], row["threads"], row["started_at"])
-            if identity not in self._places:
-                self._places[identity] = len(self.rows)
+            if identity not in self._index_of_row:
+                self._index_of_row[identity] = len(self.rows)
                 self.rows.append(row)
-            numbers.append(self._places[identity])
-        return ",".join(map(str, numbers))
+            indices.append(self._index_of_row[identity])
+        return ",".join(map(str, indices))
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def site(
     rows: Sequence[Row],
     environments: Mapping[str, Mapping[str, Any]],
     days: Days,
-    used: Sequence[str],
+    environment_ids: Sequence[str],
     remarks: Sequence[str] = (),
 ) -> Site:
     """A page.
@@ -129,11 +129,11 @@ def site(
     front : HTML of the overview
     rows : sequence of mapping. The rows to which `data-r` of the details refers by index.
     environments, days : Descriptions by id, and the days of runs
-    used : Environments that the page describes
+    environment_ids : Environments that the page describes
     remarks : Lines at the top of the page, such as files that could not be read
     """
     filled_views = [view for view in views if view.items]
-    machines = "".join(_environment(name, environments, days) for name in used)
+    machines = "".join(_environment(name, environments, days) for name in environment_ids)
     links = [("overview", "Overview"), *((view.id, view.title) for view in filled_views)]
     links.append(("environments", "Environments"))
     items = [item for view in filled_views for item in view.items]
@@ -148,18 +148,18 @@ def site(
     script = template.joinpath("page.js").read_text()
     colours = (f".c{i}{{--k:light-dark({a},{b})}}\n" for i, (a, b) in enumerate(COLOURS))
     parts = {
-        "title": words(heading),
+        "title": escaped(heading),
         "style": template.joinpath("page.css").read_text() + "".join(colours),
         "hash": base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode(),
-        "markers": _symbols(),
-        "links": "".join(f'<a href="#{id}">{words(name)}</a>' for id, name in links),
+        "markers": _marker_symbols(),
+        "links": "".join(f'<a href="#{id}">{escaped(name)}</a>' for id, name in links),
         "filters": "".join(_menu(name, items) for name in FACETS),
-        "summary": words(summary),
-        "remarks": "".join(element("p", words(remark), class_="remark") for remark in remarks),
+        "summary": escaped(summary),
+        "remarks": "".join(element("p", escaped(remark), class_="remark") for remark in remarks),
         "front": front,
         "views": "".join(map(_view, filled_views)),
         "environments": machines,
-        "version": words(__version__),
+        "version": escaped(__version__),
         "script": script,
     }
     return Site(parts, _compressed(bundle))
@@ -173,7 +173,7 @@ def _compressed(value: Any) -> str:
 def _view(view: View) -> str:
     content = table(view.title, [view.head], [item.line for item in view.items])
     no_match = '<p class="none" hidden>Nothing here matches the search and the filters.</p>'
-    heading = f"<h2>{words(view.title)}</h2>"
+    heading = f"<h2>{escaped(view.title)}</h2>"
     return element("section", heading + view.above + content + no_match, id=view.id)
 
 
@@ -182,13 +182,13 @@ def _menu(name: str, items: Sequence[Item]) -> str:
     values = sorted({value for item in items for value in item.facets.get(name, ())})
     if len(values) < 2:
         return ""
-    options = "".join(element("option", words(value)) for value in ("", *values))
+    options = "".join(element("option", escaped(value)) for value in ("", *values))
     options = options.replace("<option></option>", '<option value="">any</option>', 1)
     menu = element("select", options, id=f"filter-{name}", data_facet=name)
     return element("label", f"<span>{FACETS[name]}</span>{menu}")
 
 
-def _symbols() -> str:
+def _marker_symbols() -> str:
     paths = "".join(
         f'<symbol id="k{i}" viewBox="-7 -7 14 14"><path d="{outline}"/></symbol>'
         for i, outline in enumerate(MARKERS)
@@ -205,9 +205,9 @@ def _environment(name: str, environments: Mapping[str, Mapping[str, Any]], days:
     packages = facts.pop("packages", None) or {}
     facts |= {"packages": ", ".join(f"{package} {v}" for package, v in sorted(packages.items()))}
     items = "".join(
-        f"<dt>{words(key).replace('_', ' ')}</dt><dd>{words(value)}</dd>"
+        f"<dt>{escaped(key).replace('_', ' ')}</dt><dd>{escaped(value)}</dd>"
         for key, value in facts.items()
         if value
     )
     items = items or "<dt>no description</dt><dd>its file is not in the results folder</dd>"
-    return f'<div class="card"><h3>{words(name)}</h3><dl>{items}</dl></div>'
+    return f'<div class="card"><h3>{escaped(name)}</h3><dl>{items}</dl></div>'

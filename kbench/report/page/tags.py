@@ -17,10 +17,10 @@ from kbench.report.sheet import Sheet
 _MAX_UNIT = 2
 
 # Number of columns that fit on a landscape page of A4; wider tables are printed on A3. Set by hand.
-_A4_COLUMNS = 20
+_MAX_A4_COLUMNS = 20
 
 
-def words(text: object) -> str:
+def escaped(text: object) -> str:
     """Text as HTML."""
     return escape(printable(str(text), keep="\n\t\u2007\u2008"))
 
@@ -31,7 +31,7 @@ def element(tag: str, content: str = "", **attributes: object) -> str:
     A trailing underscore of a name is dropped, others become hyphens: `class_`, `data_r`.
     """
     attribute_text = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{words(value)}"'
+        f' {name.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for name, value in attributes.items()
         if value is not None and value != ""
     )
@@ -40,17 +40,17 @@ def element(tag: str, content: str = "", **attributes: object) -> str:
 
 def cell(text: object, kind: str = "") -> str:
     """A cell of text; numbers stand on the right, the kinds `word` and `long` on the left."""
-    return element("td", words(text), class_=kind)
+    return element("td", escaped(text), class_=kind)
 
 
 def link(text: object, id: str) -> str:
     """A link to the element `id` of the page."""
-    return element("a", words(text), href=f"#{id}")
+    return element("a", escaped(text), href=f"#{id}")
 
 
-def about(text: object) -> str:
+def paragraph(text: object) -> str:
     """A paragraph of small print, such as an explanation above a table."""
-    return element("p", words(text), class_="about")
+    return element("p", escaped(text), class_="about")
 
 
 def row_header(content: str, kind: str = "") -> str:
@@ -70,9 +70,9 @@ def header(
     *first, last = text.split(" ")
     ends_in_unit = bool(first) and len(last) <= _MAX_UNIT
     label = (
-        words(f"{' '.join(first)}\u00a0{last}" if ends_in_unit else text)
+        escaped(f"{' '.join(first)}\u00a0{last}" if ends_in_unit else text)
         or '<span class="hidden">row</span>'
-    )  # a button's name for screen readers
+    )  # without text, screen readers still need a name for the button
     button = element("button", label + arrow, type="button")
     return element(
         "th", button + beside, scope="col", data_better=direction, class_=kind, aria_label=name
@@ -81,7 +81,7 @@ def header(
 
 def spanning(text: str, columns: int) -> str:
     """A header over `columns` columns."""
-    return element("th", f"<span>{words(text)}</span>", scope="colgroup", colspan=columns)
+    return element("th", f"<span>{escaped(text)}</span>", scope="colgroup", colspan=columns)
 
 
 def table(
@@ -103,31 +103,33 @@ def table(
 
 def article(content: str, *, title: str = "", wide: bool = False) -> str:
     """A piece of a page: the HTML `content` below a title."""
-    heading = element("h3", words(title)) if title else ""
+    heading = element("h3", escaped(title)) if title else ""
     return element("article", heading + content, class_="wide" if wide else "")
 
 
 def is_wide(columns: int) -> bool:
     """Whether a table with this number of columns is printed on A3."""
-    return columns > _A4_COLUMNS
+    return columns > _MAX_A4_COLUMNS
 
 
-def plain(
+def sheet_table(
     sheet: Sheet, kinds: Sequence[str] = (), *, titled: bool = True, shown: int | None = None
 ) -> str:
-    """A plain table as an article; `kinds` are classes of the first cells of its lines.
+    """A sheet as an article; `kinds` are classes of the first cells of its lines.
 
     A button shows the lines after the first `shown`.
     """
-    aligned = ["word" if j < sheet.words else "" for j in range(len(sheet.header))]
+    aligned = ["word" if j < sheet.n_text_columns else "" for j in range(len(sheet.header))]
     head = [header(text, kind=kind) for text, kind in zip(sheet.header, aligned, strict=True)]
     body = []
     for i, (first, *others) in enumerate(sheet.rows):
         kind = kinds[i] if kinds else ""
         pairs = zip(others, aligned[1:], strict=True)
         cells = [cell(text, "long" if align else "") for text, align in pairs]
-        fold = "more" if shown is not None and i >= shown else ""
-        body.append(element("tr", row_header(words(first), kind) + "".join(cells), class_=fold))
+        hidden_class = "more" if shown is not None and i >= shown else ""
+        body.append(
+            element("tr", row_header(escaped(first), kind) + "".join(cells), class_=hidden_class)
+        )
     content = element("div", table(f"Table: {sheet.name}", [head], body), class_="plain")
     if shown is not None and len(sheet.rows) > shown:
         text = f"Show all {len(sheet.rows)} lines"
@@ -138,11 +140,11 @@ def plain(
 
 def notes(lines: Sequence[str]) -> str:
     """Remarks below a table."""
-    items = "".join(element("li", words(line)) for line in lines)
+    items = "".join(element("li", escaped(line)) for line in lines)
     return element("ul", items, class_="notes") if items else ""
 
 
-def key(style: Style) -> str:
+def marker(style: Style) -> str:
     """The marker of a method, in the size of a letter."""
     use = f'<use href="#k{style.marker}"/>'
     return f'<svg class="k c{style.colour}" aria-hidden="true">{use}</svg>'
@@ -150,7 +152,7 @@ def key(style: Style) -> str:
 
 def legend(entries: Sequence[tuple[str, Style]]) -> str:
     """Markers with their labels."""
-    items = "".join(f"<li>{key(style)}{words(label)}</li>" for label, style in entries)
+    items = "".join(f"<li>{marker(style)}{escaped(label)}</li>" for label, style in entries)
     return element("ul", items, class_="legend") if items else ""
 
 
@@ -168,8 +170,8 @@ def figure(
         svg = "".join(map(inline, charts))
         body = element("div", svg, class_="charts")
     else:
-        body = element("div", words("; ".join(remarks)), class_="frame")
-    caption_html = element("figcaption", words(caption), class_="about") if caption else ""
+        body = element("div", escaped("; ".join(remarks)), class_="frame")
+    caption_html = element("figcaption", escaped(caption), class_="about") if caption else ""
     keys = legend(entries)
     html = element("figure", (keys + body if len(charts) > 6 else body + keys) + caption_html)
     return html + (notes(remarks) if charts else "")

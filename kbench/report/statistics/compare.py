@@ -61,24 +61,24 @@ def bootstrap_mean(groups: Sequence[ArrayLike]) -> Interval:
     rng = np.random.default_rng(_SEED)
     draws = rng.integers(len(values), size=(RESAMPLES, len(values)))
     means = np.empty(draws.shape)
-    for number, group in enumerate(values):
-        is_group = draws == number
+    for index, group in enumerate(values):
+        is_group = draws == index
         indices = rng.integers(len(group), size=(np.count_nonzero(is_group), len(group)))
         means[is_group] = group[indices].mean(axis=1)
     return _interval(estimate, means.mean(axis=1))
 
 
 @dataclass(frozen=True)
-class Corrected:
-    """A mean difference over splits: its standard error, interval, t and two-sided p-value."""
+class CorrectedTest:
+    """A mean difference over splits: its interval, standard error, t and two-sided p-value."""
 
     interval: Interval
-    error: float
+    standard_error: float
     t: float
     p: float
 
 
-def corrected_t(differences: Sequence[float], test_per_train: float) -> Corrected | None:
+def corrected_t(differences: Sequence[float], test_per_train: float) -> CorrectedTest | None:
     """The corrected resampled t test of Nadeau and Bengio (2003); None for fewer than two splits.
 
     differences : Paired differences of two methods, one for each split
@@ -94,11 +94,13 @@ def corrected_t(differences: Sequence[float], test_per_train: float) -> Correcte
         return None
     mean = math.fsum(differences) / len(differences)
     if error <= _ROUNDING * abs(mean) or error == 0.0:
-        return Corrected(Interval(mean), error, math.nan, math.nan)
+        return CorrectedTest(Interval(mean), error, math.nan, math.nan)
     degrees = len(differences) - 1
     half_width = float(student.ppf((1.0 + LEVEL) / 2.0, degrees)) * error
     p = 2.0 * float(student.sf(abs(mean) / error, degrees))
-    return Corrected(Interval(mean, mean - half_width, mean + half_width), error, mean / error, p)
+    return CorrectedTest(
+        Interval(mean, mean - half_width, mean + half_width), error, mean / error, p
+    )
 
 
 def ranks(scores: ArrayLike, sign: int) -> Array:

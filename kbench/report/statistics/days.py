@@ -29,7 +29,7 @@ _MIN_SECONDS, _MIN_SETTINGS = 0.05, 5
 
 
 @dataclass(frozen=True)
-class Factor:
+class DayFactor:
     """Fit seconds of one day divided by another's: median and deciles over equal settings."""
 
     median: float
@@ -77,14 +77,14 @@ class Days:
         """The days of the runs of all lines of comparisons."""
         return cls(row for table in comparisons for line in table.lines for row in line.rows)
 
-    def factor(self, machine: _Machine, day: str, other: str) -> Factor | None:
+    def factor(self, machine: _Machine, day: str, other: str) -> DayFactor | None:
         """Seconds of `day` divided by those of `other`; None if no setting has runs on both."""
         ratios = self._ratios(machine, day, other)
         if not ratios:
             return None
         deciles = statistics.quantiles(ratios, n=10, method="inclusive") if len(ratios) > 1 else []
         low, high = (deciles[0], deciles[-1]) if deciles else (ratios[0], ratios[0])
-        return Factor(statistics.median(ratios), low, high, len(ratios))
+        return DayFactor(statistics.median(ratios), low, high, len(ratios))
 
     def remark(self, rows: Iterable[Row]) -> str:
         """A line on the days of compared seconds; empty if all are from one day.
@@ -102,8 +102,8 @@ class Days:
                 factor = self.factor(machine, day, base)
                 clause = f"fits took {factor} as long" if factor else "no setting ran on both days"
                 clauses.append(f"on {day} {clause}")
-            place = f" in environment {machine[0]}" if len(by_machine) > 1 else ""
-            texts.append(f"most are of {base}{place}; {', '.join(clauses)}")
+            scope = f" in environment {machine[0]}" if len(by_machine) > 1 else ""
+            texts.append(f"most are of {base}{scope}; {', '.join(clauses)}")
         return f"Seconds of different days: {'; '.join(texts)}." if texts else ""
 
     def notes(self, rows: Iterable[Row]) -> tuple[str, ...]:

@@ -8,20 +8,20 @@ from kbench.report.comparisons.tables import Comparison, Line
 
 
 @dataclass(frozen=True)
-class Cost:
+class CostAxis:
     """The abscissa of a chart: a column of the rows, its title and unit."""
 
     column: str
     title: str
     unit: str
 
-    def words(self, value: float) -> str:
+    def text(self, value: float) -> str:
         return f"{self.title} {value:.3g} {self.unit}"
 
 
-FIT = Cost("fit_s", "fit time", "s")
-PREDICTION = Cost("prediction_cost", "prediction", "× Xw")
-COSTS = (FIT, PREDICTION)
+FIT = CostAxis("fit_s", "fit time", "s")
+PREDICTION = CostAxis("prediction_cost", "prediction", "× Xw")
+COST_AXES = (FIT, PREDICTION)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class FrontPoint:
     sd: float  # Half the length of the score's error bar (`Line.deviation`)
 
 
-def points(comparison: Comparison, cost: Cost = FIT) -> list[FrontPoint]:
+def points(comparison: Comparison, cost: CostAxis = FIT) -> list[FrontPoint]:
     """A point for each line with a cost above zero and a finite score."""
     result = []
     for line in comparison.lines:
@@ -46,19 +46,19 @@ def points(comparison: Comparison, cost: Cost = FIT) -> list[FrontPoint]:
 
 
 def pareto(candidates: Sequence[FrontPoint], sign: int) -> list[FrontPoint]:
-    """The points of the Pareto front (`unbeaten`), the cheapest first."""
-    places = [(point.cost, point.score) for point in candidates]
-    return [candidates[i] for i in unbeaten(places, sign)]
+    """The points of the Pareto front (`pareto_indices`), the cheapest first."""
+    pairs = [(point.cost, point.score) for point in candidates]
+    return [candidates[i] for i in pareto_indices(pairs, sign)]
 
 
-def unbeaten(places: Sequence[tuple[float, float]], sign: int) -> list[int]:
+def pareto_indices(pairs: Sequence[tuple[float, float]], sign: int) -> list[int]:
     """Indices of the pairs of cost and score on the Pareto front, the cheapest first.
 
     No other pair is as good in both and better in one; of equal pairs the first is taken. More is
     better if the score's `sign` is 1, less if it is -1.
     """
     front: list[int] = []
-    for i in sorted(range(len(places)), key=lambda i: (places[i][0], -sign * places[i][1])):
-        if not front or sign * places[i][1] > sign * places[front[-1]][1]:
+    for i in sorted(range(len(pairs)), key=lambda i: (pairs[i][0], -sign * pairs[i][1])):
+        if not front or sign * pairs[i][1] > sign * pairs[front[-1]][1]:
             front.append(i)
     return front

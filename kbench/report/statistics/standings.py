@@ -38,17 +38,17 @@ from kbench.run.results.stopped import stopped_at
 EXPERIMENTS = ("tables", "tuned")
 # Size that the user names -> column of a data set's size, and the factor by which both may differ.
 # Smaller factors leave one or two of the committed data sets, larger ones all of them. Set by hand.
-_SIZES = {"n": ("n_train", 10.0), "classes": ("n_classes", 3.0), "d": ("n_features", 10.0)}
+_SIZE_FACTORS = {"n": ("n_train", 10.0), "classes": ("n_classes", 3.0), "d": ("n_features", 10.0)}
 # Methods further behind the best score than this, in per cent, are not recommended for their speed.
 # Set by hand.
-_MAX_BEHIND = 50.0
+_MAX_PERCENT_BEHIND = 50.0
 # Minimum number of data sets of a competitor: fewer say little about a method. Set by hand.
 _MIN_SETS = 3
 # Number of rows to which seconds are scaled. Set by hand.
-_ROWS = 10_000
+_SCALED_ROWS = 10_000
 # Numbers of training rows that divide the data sets of a table into columns, because the best
 # method depends on the number of rows. Set by hand.
-_BOUNDS = (10_000, 100_000)
+_ROW_BOUNDS = (10_000, 100_000)
 
 
 def standings(
@@ -91,14 +91,16 @@ def standings(
     # Conditions are dropped in this order: d, then classes, then both, then n, and so on.
     choices = itertools.product(*[(True, False)] * len(sizes))
     for choice in choices:
-        kept = {key: sizes[key] if uses else None for key, uses in zip(sizes, choice, strict=True)}
+        conditions = {
+            key: sizes[key] if uses else None for key, uses in zip(sizes, choice, strict=True)
+        }
         by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
         for table in tables:
-            if task in (None, table.problem.task) and _is_like(table, kept):
+            if task in (None, table.problem.task) and _is_like(table, conditions):
                 by_task[str(table.problem.task)].append(table)
         ranked = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
         if ranked:
-            notes = [] if kept == sizes else [_note_on_sizes(sizes, kept)]
+            notes = [] if conditions == sizes else [_note_on_sizes(sizes, conditions)]
             days = Days(rows)
             left_out = [
                 [title(table.problem) for table in leaking if table.problem.task == name]
@@ -124,7 +126,7 @@ def _advice(sheet: Sheet) -> list[str]:
     columns = list(map(list, zip(*sheet.rows, strict=True)))
     cells = dict(zip(sheet.header, columns, strict=True))
     names = cells["method"]
-    parts = []
+    texts = []
     for column in [name for name in sheet.header if name.endswith(" rows")] or ["% behind"]:
         numbers = [text for text in cells[column] if _is_number(text)]
         best = sorted(numbers, key=float)[:2]
@@ -133,15 +135,15 @@ def _advice(sheet: Sheet) -> list[str]:
             for behind in dict.fromkeys(best)
         ]
         shown = ", then ".join(first) or "none"
-        parts.append(f"with {column} {shown}" if column != "% behind" else shown)
-    advice = [f"To try first: {'; '.join(parts)}."]
+        texts.append(f"with {column} {shown}" if column != "% behind" else shown)
+    advice = [f"To try first: {'; '.join(texts)}."]
     fastest, faster = math.inf, []
     timed = zip(names, cells["% behind"], cells["predict s"], strict=True)
     complete = [line for line in timed if _is_number(line[1]) and _is_number(line[2])]
     for name, behind, seconds in sorted(complete, key=lambda line: float(line[1])):
         if float(seconds) < fastest / 2.0:
-            if math.isfinite(fastest) and float(behind) <= _MAX_BEHIND:
-                faster.append(f"{name} ({behind} % behind, {seconds} s per {_ROWS:,} rows)")
+            if math.isfinite(fastest) and float(behind) <= _MAX_PERCENT_BEHIND:
+                faster.append(f"{name} ({behind} % behind, {seconds} s per {_SCALED_ROWS:,} rows)")
             fastest = float(seconds)
     return [*advice, f"To predict faster: {', '.join(faster)}."] if faster else advice
 
@@ -158,23 +160,23 @@ def _from_one_machine(rows: Sequence[Row]) -> list[Row]:
     return max(of_machine.values(), key=len, default=[])
 
 
-def _is_like(comparison: Comparison, asked: Mapping[str, int | None]) -> bool:
+def _is_like(comparison: Comparison, user_sizes: Mapping[str, int | None]) -> bool:
     """Whether each size that the user names is within its factor of the data set's size."""
-    for key, user in asked.items():
-        column, factor = _SIZES[key]
+    for key, user in user_sizes.items():
+        column, factor = _SIZE_FACTORS[key]
         size = getattr(comparison.problem, column)
         if user is not None and not (size and max(size, user) <= factor * min(size, user)):
             return False
     return True
 
 
-def _note_on_sizes(asked: Mapping[str, int | None], kept: Mapping[str, int | None]) -> str:
+def _note_on_sizes(user_sizes: Mapping[str, int | None], kept: Mapping[str, int | None]) -> str:
     """A note on sizes that were dropped because too few data sets are alike."""
     asked_text, kept_text = (
         ", ".join(f"{name}={size:,}" for name, size in sizes.items() if size)
-        for sizes in (asked, kept)
+        for sizes in (user_sizes, kept)
     )
-    factors = {f"{_SIZES[name][1]:g} of {name}" for name in asked if asked[name]}
+    factors = {f"{_SIZE_FACTORS[name][1]:g} of {name}" for name in user_sizes if user_sizes[name]}
     range_text = f"are for {kept_text} alone" if kept_text else "are all there are"
     within = "a factor of " + " and ".join(sorted(factors))
     return f"No answer for {asked_text}: no two data sets are within {within}; these {range_text}."
@@ -190,35 +192,39 @@ def _sheet(
     files = options("method")
     methods = {line.method for table in sets for line in table.lines} & files.keys()
     with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
-    lines = [{_name(line, with_metric): line for line in table.lines} for table in sets]
+    lines = [{_competitor_name(line, with_metric): line for line in table.lines} for table in sets]
     all_names = sorted({name for group in lines for name in group})
     min_sets = min(_MIN_SETS, len(sets))
     names = [name for name in all_names if sum(name in group for group in lines) >= min_sets]
     distances: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by index of the data set
     rank_lists: defaultdict[str, list[float]] = defaultdict(list)
-    for number, (comparison, group) in enumerate(zip(sets, lines, strict=True)):
-        taking_part = [name for name in names if name in group]
-        means = [group[name].mean_sd(comparison.score.column) for name in taking_part]
+    for index, (comparison, group) in enumerate(zip(sets, lines, strict=True)):
+        competitors = [name for name in names if name in group]
+        means = [group[name].mean_sd(comparison.score.column) for name in competitors]
         scores = [math.nan if mean is None else mean[0] for mean in means]
-        scores = _up_to_chance(scores, comparison)
+        scores = _with_ties(scores, comparison)
         behind = _distances(scores, _best_score(comparison, scores))
         for name, distance, rank in zip(
-            taking_part, behind, ranks([scores], comparison.score.sign)[0], strict=True
+            competitors, behind, ranks([scores], comparison.score.sign)[0], strict=True
         ):
-            distances[name][number] = distance
+            distances[name][index] = distance
             rank_lists[name].append(float(rank))
     # Distances over different data sets are not comparable, so methods with fewer sets come last.
     order = sorted(
         names, key=lambda n: (-len(distances[n]), statistics.median(distances[n].values()), n)
     )
-    divided = _by_rows(sets)
+    by_row_range = _by_row_range(sets)
     rows = [
-        _row(
-            name, distances[name], divided, rank_lists[name], [k[name] for k in lines if name in k]
+        _sheet_row(
+            name,
+            distances[name],
+            by_row_range,
+            rank_lists[name],
+            [k[name] for k in lines if name in k],
         )
         for name in order
     ]
-    header = ["method", "% behind", *divided, "mean rank", "sets", "failed"]
+    header = ["method", "% behind", *by_row_range, "mean rank", "sets", "failed"]
     header += ["fit s", "predict s"]
     titles = ", ".join(_with_size(table.problem) for table in sets)
     meaning = (
@@ -229,24 +235,24 @@ def _sheet(
     )
     seconds = (
         "fit s, predict s: median over data sets of the CPU seconds of one thread, divided by the"
-        f" rows and times {_ROWS:,}, in environment {sets[0].machine.environment}; fits of kernel"
-        " methods grow faster than their rows. Each method has one setting, which was fixed or"
-        " searched on training rows."
+        f" rows and times {_SCALED_ROWS:,}, in environment {sets[0].machine.environment}; fits of"
+        " kernel methods grow faster than their rows. Each method has one setting, which was fixed"
+        " or searched on training rows."
     )
     notes = [f"Data sets (rows x features): {titles}.", meaning]
     if left_out:
         notes.append(
             f"Left out, because their features hold the target: {', '.join(sorted(left_out))}."
         )
-    if divided:
-        counts = ", ".join(f"{len(numbers)} with {name}" for name, numbers in divided.items())
+    if by_row_range:
+        counts = ", ".join(f"{len(indices)} with {name}" for name, indices in by_row_range.items())
         notes.append(
             f"Columns of rows: % behind on data sets of that size alone ({counts}), empty for"
             " methods that have not run on all of them, “fails” for those that failed on half."
         )
     sizes = f"{len(sets)} data sets{_range(sets, 'n_train', 'rows')}"
     classes = _range(sets, "n_classes", "classes") if task == "multiclass" else ""
-    groups = [*["distance"] * (1 + len(divided)), *["others"] * 5] if divided else ()
+    groups = [*["distance"] * (1 + len(by_row_range)), *["others"] * 5] if by_row_range else ()
     name = f"Which model: {task}, {sizes}{classes}"
     sheet = Sheet(name, 1, header, rows, groups=groups)
     advice = [*remarks, *_advice(sheet), *_failures(names, lines)]
@@ -272,12 +278,12 @@ def _has_leak(config: Path | None) -> bool:
     return config is not None and bool((read_yaml(config).get("facts") or {}).get("leak"))
 
 
-def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
+def _by_row_range(sets: Sequence[Comparison]) -> dict[str, list[int]]:
     """Title of a range of training rows -> indices of its data sets, if there are two or more."""
-    groups: list[list[int]] = [[] for _ in range(len(_BOUNDS) + 1)]
-    for number, table in enumerate(sets):
+    groups: list[list[int]] = [[] for _ in range(len(_ROW_BOUNDS) + 1)]
+    for index, table in enumerate(sets):
         if table.problem.n_train is not None:
-            groups[bisect.bisect_left(_BOUNDS, table.problem.n_train)].append(number)
+            groups[bisect.bisect_left(_ROW_BOUNDS, table.problem.n_train)].append(index)
     ends = (_ends([sets[i] for i in group], "n_train") for group in groups)
     titles = (f"{'-'.join(texts)} rows" for texts in ends)
     titled = zip(titles, groups, strict=True)
@@ -301,7 +307,7 @@ def _with_size(problem: LearningTask) -> str:
     return f"{title(problem)} ({n} x {d})"
 
 
-def _name(line: Line, with_metric: Collection[str]) -> str:
+def _competitor_name(line: Line, with_metric: Collection[str]) -> str:
     """The method, and its metric if it has that parameter.
 
     with_metric : Methods that have the parameter. Early rows lack it where its value is null, which
@@ -312,17 +318,17 @@ def _name(line: Line, with_metric: Collection[str]) -> str:
     return f"{line.method} metric={shortest_text(line.params.get('metric'))}"
 
 
-def _row(
+def _sheet_row(
     name: str,
     distances: Mapping[int, float],
-    divided: Mapping[str, Sequence[int]],
+    by_row_range: Mapping[str, Sequence[int]],
     rank_list: Sequence[float],
     lines: Sequence[Line],
 ) -> list[str]:
     behind = [_median_distance(distances, distances)]
     behind += [
-        "" if set(numbers) - set(distances) else _median_distance(distances, numbers)
-        for numbers in divided.values()
+        "" if set(indices) - set(distances) else _median_distance(distances, indices)
+        for indices in by_row_range.values()
     ]
     mean = statistics.fmean(rank_list)
     error = (
@@ -334,16 +340,16 @@ def _row(
     return [name, *behind, f"{mean:.1f}{spread}", str(len(rank_list)), str(failed or ""), *seconds]
 
 
-def _median_distance(distances: Mapping[int, float], numbers: Iterable[int]) -> str:
+def _median_distance(distances: Mapping[int, float], indices: Iterable[int]) -> str:
     """The median distance over some of the data sets, in per cent."""
-    median = statistics.median(distances[number] for number in numbers)
+    median = statistics.median(distances[index] for index in indices)
     return f"{100 * median:.2f}" if math.isfinite(median) else "fails"
 
 
 def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
-    """The median over lines of seconds for `_ROWS` rows, with two significant digits (by hand)."""
+    """The median seconds for `_SCALED_ROWS` rows, to two significant digits (set by hand)."""
     seconds = [
-        measured[0] * _ROWS / line.ok[0][rows]
+        measured[0] * _SCALED_ROWS / line.ok[0][rows]
         for line in lines
         if line.ok and line.ok[0][rows] and (measured := line.mean_sd(column)) is not None
     ]
@@ -353,17 +359,20 @@ def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
     return f"{median:.{decimals_for(median, 2)}f}"
 
 
-def _up_to_chance(scores: Sequence[float], comparison: Comparison) -> list[float]:
-    """The scores; accuracies fewer than `CHANCE_ROWS` test rows from the best are set to it."""
+def _with_ties(scores: Sequence[float], comparison: Comparison) -> list[float]:
+    """The scores; an accuracy fewer than `CHANCE_ROWS` test rows from the best becomes the best."""
     best, n = _best_score(comparison, scores), comparison.problem.n_test
     if comparison.score.column != "accuracy" or not n:
         return list(scores)
     return [best if abs(best - score) * n < CHANCE_ROWS else score for score in scores]
 
 
-def _distances(scores: Sequence[float], top: float) -> list[float]:
+def _distances(scores: Sequence[float], best_score: float) -> list[float]:
     """Relative differences to the best score; infinite for failures, whose score is NaN."""
-    return [math.inf if math.isnan(s) else abs(top - s) / (abs(top) or 1.0) for s in scores]
+    return [
+        math.inf if math.isnan(s) else abs(best_score - s) / (abs(best_score) or 1.0)
+        for s in scores
+    ]
 
 
 def _best_score(comparison: Comparison, scores: Sequence[float]) -> float:

@@ -22,15 +22,15 @@ from kbench.report.comparisons.tables import (
     Line,
     Row,
     comparisons,
+    is_seconds,
     measured,
-    of_seconds,
     pair_key,
-    unequal,
+    unequal_parameters,
 )
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import (
     LEVEL,
-    Corrected,
+    CorrectedTest,
     Interval,
     bootstrap_mean,
     corrected_t,
@@ -86,7 +86,7 @@ class PairedValues:
         return len(set(self.splits))
 
     @property
-    def corrected(self) -> Corrected | None:
+    def corrected(self) -> CorrectedTest | None:
         """The test over splits, each with its mean over seeds; None below two splits."""
         by_split: defaultdict[str, list[float]] = defaultdict(list)
         for split, difference in zip(self.splits, self.differences, strict=True):
@@ -143,8 +143,8 @@ class Versus:
         for first, second in itertools.combinations(self.methods, 2):
             for comparison, quantity in self._tables({first, second}):
                 best = comparison.best_lines
-                pairs.append(_pair(comparison, best[first], best[second], quantity))
-        order = [_where(comparison) for comparison in self.comparisons]
+                pairs.append(_paired_values(comparison, best[first], best[second], quantity))
+        order = [_data_name(comparison) for comparison in self.comparisons]
         return sorted(pairs, key=lambda pair: order.index(pair.where))
 
     def shared(self) -> list[tuple[Comparison, Quantity]]:
@@ -158,19 +158,21 @@ class Versus:
         """
         tables = zip(self.comparisons, self.quantities, strict=True)
         compared = [pair for pair in tables if methods <= set(pair[0].best_lines)]
-        with_splits = {_data(table) for table, _ in compared if table.problem.n_splits > 1}
+        with_splits = {_data_identity(table) for table, _ in compared if table.problem.n_splits > 1}
         return [
             (table, quantity)
             for table, quantity in compared
-            if table.problem.n_splits > 1 or _data(table) not in with_splits
+            if table.problem.n_splits > 1 or _data_identity(table) not in with_splits
         ]
 
 
-def _data(comparison: Comparison) -> tuple[str, str, str | None]:
+def _data_identity(comparison: Comparison) -> tuple[str, str, str | None]:
     """The identity of a comparison's data, which leaves out its splits."""
     problem = comparison.problem
-    words = [word for word in (problem.variant or "").split(",") if "split.folds" not in word]
-    return problem.dataset, ",".join(words), problem.task
+    options = [
+        option for option in (problem.variant or "").split(",") if "split.folds" not in option
+    ]
+    return problem.dataset, ",".join(options), problem.task
 
 
 def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None) -> Versus:
@@ -192,7 +194,7 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
             largest[comparison.problem] = comparison
     tables = list(largest.values())
     quantities = [comparison.score if metric is None else metric for comparison in tables]
-    usable = [i for i, comparison in enumerate(tables) if _measured(comparison, quantities[i])]
+    usable = [i for i, comparison in enumerate(tables) if _has_quantity(comparison, quantities[i])]
     counts: dict[str, int] = {}
     for i in usable:
         for line in tables[i].lines:
@@ -211,11 +213,11 @@ def sheets(comparison: Versus) -> list[Sheet]:
     pairs = comparison.pairs()
     split_pairs = [pair for pair in pairs if pair.n_splits > 1]
     single_pairs = [pair for pair in pairs if pair.n_splits < 2]
-    sheets = [_overall(pairs), *([_by_data_set(single_pairs)] if single_pairs else [])]
-    sheets += [_over_splits(split_pairs)] if split_pairs else []
+    sheets = [_overall_sheet(pairs), *([_data_set_sheet(single_pairs)] if single_pairs else [])]
+    sheets += [_split_sheet(split_pairs)] if split_pairs else []
     shared = comparison.shared()
     if shared:
-        sheets.insert(0, _ranked(comparison.methods, shared))
+        sheets.insert(0, _rank_sheet(comparison.methods, shared))
     few_rows = {pair.where: pair.n_test for pair in pairs if pair.is_of_few_rows}
     sheets[-1].notes.extend(
         f"{where}: scores are of {counted(n or 0, 'test row')} alone, no method wins by them."
@@ -223,12 +225,14 @@ def sheets(comparison: Versus) -> list[Sheet]:
     )
     for table in comparison.comparisons:
         best = [table.best_lines[m] for m in comparison.methods if m in table.best_lines]
-        sheets[-1].notes.extend(f"{_where(table)}: {remark}" for remark in unequal(best))
+        sheets[-1].notes.extend(
+            f"{_data_name(table)}: {remark}" for remark in unequal_parameters(best)
+        )
     seconds = [
         row
         for table, quantity in zip(comparison.comparisons, comparison.quantities, strict=True)
         for method in comparison.methods
-        if of_seconds(quantity.column) and method in table.best_lines
+        if is_seconds(quantity.column) and method in table.best_lines
         for row in table.best_lines[method].ok
     ]
     if days_remark := Days.of(comparison.comparisons).remark(seconds):
@@ -267,7 +271,7 @@ def pair_records(pairs: Iterable[PairedValues]) -> list[dict[str, Any]]:
             interval = _in_unit(bootstrap_mean([pair.differences]), pair.quantity)
             if (test := pair.corrected) is not None:
                 interval = _in_unit(test.interval, pair.quantity)
-                record |= {"standard_error": test.error, "t": test.t, "p": test.p}
+                record |= {"standard_error": test.standard_error, "t": test.t, "p": test.p}
             record["splits"] = max(1, pair.n_splits)
             record["mean_a"], record["mean_b"] = pair.means
             record |= {"estimate": interval.mean, "low": interval.low, "high": interval.high}
@@ -275,7 +279,7 @@ def pair_records(pairs: Iterable[PairedValues]) -> list[dict[str, Any]]:
     return records
 
 
-def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]]) -> Sheet:
+def _rank_sheet(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]]) -> Sheet:
     signed = [
         [quantity.sign * _mean(comparison.best_lines[method], quantity) for method in methods]
         for comparison, quantity in shared
@@ -305,7 +309,7 @@ def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]
     return Sheet(f"Mean ranks over {sets} that all methods have", 1, header, rows, notes)
 
 
-def _overall(pairs: Sequence[PairedValues]) -> Sheet:
+def _overall_sheet(pairs: Sequence[PairedValues]) -> Sheet:
     groups: dict[tuple[str, str, Quantity], list[PairedValues]] = {}
     for pair in pairs:
         key = (pair.first.method, pair.second.method, pair.quantity)
@@ -317,8 +321,15 @@ def _overall(pairs: Sequence[PairedValues]) -> Sheet:
         counts = "/".join(str(outcomes.count(name)) for name in ("win", "tie", "loss"))
         estimate = ["", ""]
         if paired:
-            estimate = _printed(bootstrap_mean([pair.differences for pair in paired]), quantity)
-        row = [f"{first} {_sign(quantity)} {other}", quantity.header, str(len(paired)), *estimate]
+            estimate = _estimate_texts(
+                bootstrap_mean([pair.differences for pair in paired]), quantity
+            )
+        row = [
+            f"{first} {_operator(quantity)} {other}",
+            quantity.header,
+            str(len(paired)),
+            *estimate,
+        ]
         rows.append([*row, counts])
     header = ["pair", "metric", "data sets", "mean", _PERCENT, "win/tie/loss"]
     note = (
@@ -337,16 +348,16 @@ def _overall(pairs: Sequence[PairedValues]) -> Sheet:
     return Sheet("Pairs over all data sets", 2, header, rows, notes)
 
 
-def _by_data_set(pairs: Sequence[PairedValues]) -> Sheet:
+def _data_set_sheet(pairs: Sequence[PairedValues]) -> Sheet:
     rows = []
     for pair in pairs:
-        names = f"{pair.first.label} {_sign(pair.quantity)} {pair.second.label}"
+        names = f"{pair.first.label} {_operator(pair.quantity)} {pair.second.label}"
         if not pair.a:
             failures = {**pair.first.failures, **pair.second.failures}
             why = ", ".join(sorted(failures)) or "no common seed"
             rows.append([pair.where, names, pair.quantity.header, "0", "", "", "", "", why])
             continue
-        estimate = _printed(bootstrap_mean([pair.differences]), pair.quantity)
+        estimate = _estimate_texts(bootstrap_mean([pair.differences]), pair.quantity)
         side_means = [pair.quantity.text(mean) for mean in pair.means]
         row = [pair.where, names, pair.quantity.header, str(len(pair.a)), *side_means, *estimate]
         rows.append([*row, pair.outcome])
@@ -370,14 +381,14 @@ def _note_on_few(n: int, unit: str) -> list[str]:
     return [f"An interval of {n} {unit} covers the true value in at most {percent} of cases."]
 
 
-def _over_splits(pairs: Sequence[PairedValues]) -> Sheet:
+def _split_sheet(pairs: Sequence[PairedValues]) -> Sheet:
     rows = []
     for pair in pairs:
         test = pair.corrected
         assert test is not None
-        names = f"{pair.first.label} {_sign(pair.quantity)} {pair.second.label}"
-        mean, limits = _printed(test.interval, pair.quantity)
-        error = "" if pair.quantity.ratio else _printed_error(test.error, pair.quantity)
+        names = f"{pair.first.label} {_operator(pair.quantity)} {pair.second.label}"
+        mean, limits = _estimate_texts(test.interval, pair.quantity)
+        error = "" if pair.quantity.ratio else _printed_error(test.standard_error, pair.quantity)
         side_means = [pair.quantity.text(mean) for mean in pair.means]
         texts = (test.p, f"{test.p:.2g}"), (test.t, f"{test.t:+.2f}")
         numbers = ["" if math.isnan(n) else text for n, text in texts]
@@ -393,8 +404,8 @@ def _over_splits(pairs: Sequence[PairedValues]) -> Sheet:
         " by their logarithms, whose interval is transformed back."
     )
     counts = sorted({pair.n_splits for pair in pairs})
-    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return Sheet(f"Pairs on each data set, paired over {number} splits", 2, header, rows, [note])
+    n_splits = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return Sheet(f"Pairs on each data set, paired over {n_splits} splits", 2, header, rows, [note])
 
 
 def _printed_error(error: float, quantity: Quantity) -> str:
@@ -402,7 +413,9 @@ def _printed_error(error: float, quantity: Quantity) -> str:
     return f"{error * quantity.factor:.{decimals}f}"
 
 
-def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity) -> PairedValues:
+def _paired_values(
+    comparison: Comparison, first: Line, second: Line, quantity: Quantity
+) -> PairedValues:
     usable = [
         {
             pair_key(row): value
@@ -415,17 +428,18 @@ def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity)
     keys = sorted(set(usable[0]) & set(usable[1]))
     a, b = ([values[key] for key in keys] for values in usable)
     ratio = mean_test_per_train([*first.ok, *second.ok])
-    where, n_test = _where(comparison), comparison.problem.n_test
+    where, n_test = _data_name(comparison), comparison.problem.n_test
     return PairedValues(
         where, first, second, quantity, a, b, [key[0] for key in keys], ratio, n_test
     )
 
 
 def _size(comparison: Comparison) -> tuple[int, int]:
+    """Numbers of methods and of ok runs."""
     return len(comparison.best_lines), sum(len(line.ok) for line in comparison.lines)
 
 
-def _measured(comparison: Comparison, quantity: Quantity) -> bool:
+def _has_quantity(comparison: Comparison, quantity: Quantity) -> bool:
     return any(line.mean_sd(quantity.column) is not None for line in comparison.lines)
 
 
@@ -434,12 +448,12 @@ def _mean(line: Line, quantity: Quantity) -> float:
     return math.nan if mean is None else mean[0]
 
 
-def _where(comparison: Comparison) -> str:
+def _data_name(comparison: Comparison) -> str:
     size = comparison.problem.n_train
     return title(comparison.problem) + ("" if size is None else f", n={size}")
 
 
-def _sign(quantity: Quantity) -> str:
+def _operator(quantity: Quantity) -> str:
     return "÷" if quantity.ratio else "−"
 
 
@@ -451,16 +465,16 @@ def _in_unit(interval: Interval, quantity: Quantity) -> Interval:
     return Interval(math.exp(interval.mean), *ends)
 
 
-def _printed(interval: Interval, quantity: Quantity) -> list[str]:
+def _estimate_texts(interval: Interval, quantity: Quantity) -> list[str]:
     """The estimate and its interval as printed."""
     in_unit = _in_unit(interval, quantity)
     limits = [] if in_unit.low is None or in_unit.high is None else [in_unit.low, in_unit.high]
     if quantity.ratio:
-        words = [f"{value:.3g}" for value in (in_unit.mean, *limits)]
+        texts = [f"{value:.3g}" for value in (in_unit.mean, *limits)]
     else:
         decimals = _DECIMALS if quantity.decimals is None else quantity.decimals
-        words = [f"{value * quantity.factor:+.{decimals}f}" for value in (in_unit.mean, *limits)]
-    return [words[0], f"[{words[1]}, {words[2]}]" if limits else ""]
+        texts = [f"{value * quantity.factor:+.{decimals}f}" for value in (in_unit.mean, *limits)]
+    return [texts[0], f"[{texts[1]}, {texts[2]}]" if limits else ""]
 
 
 def _limits(interval: Interval, decimals: int) -> str:

@@ -81,10 +81,10 @@ def latex(
     blocks = [_PREAMBLE + r"\noindent " + escaped(marks) + ".\n"]
     days = Days.of(comparisons)
     for comparison in comparisons:
-        shortened, cut = comparison.shortened(settings)
+        shortened, cut_methods = comparison.shortened(settings)
         caption = f"{title(comparison.problem)}: {describe_problem(comparison.problem)}."
         caption += f" {describe_machine(comparison.machine, environments)}."
-        remarks = notes(comparison, cut, settings, "format=csv has all", days)
+        remarks = notes(comparison, cut_methods, settings, "format=csv has all", days)
         blocks.append(_table(caption, _tabular(grid(shortened, columns)), remarks))
     return "\n".join([*blocks, "\\end{document}\n"])
 
@@ -93,7 +93,7 @@ def latex_sheets(tables: Iterable[Sheet]) -> str:
     """Plain tables, each on a page of its own below its name."""
     blocks = [_PREAMBLE]
     for sheet in (piece for table in tables for piece in narrowed(table, WIDTH)):
-        alignment = "l" * sheet.words + "r" * (len(sheet.header) - sheet.words)
+        alignment = "l" * sheet.n_text_columns + "r" * (len(sheet.header) - sheet.n_text_columns)
         lines = [f"\\begin{{tabular}}{{{alignment}}}", r"\toprule"]
         lines += [" & ".join(map(escaped, sheet.header)) + r" \\", r"\midrule"]
         lines += [" & ".join(map(escaped, row)) + r" \\" for row in sheet.rows]

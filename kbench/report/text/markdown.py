@@ -30,10 +30,10 @@ def markdown(
             blocks.append(f"## {escaped(title(comparison.problem))}")
             blocks.append(escaped(describe_problem(comparison.problem)) + ".")
         previous = comparison.problem
-        shortened, cut = comparison.shortened(settings)
+        shortened, cut_methods = comparison.shortened(settings)
         blocks.append(escaped(describe_machine(comparison.machine, environments)) + ":")
         blocks.append(_markdown_table(grid(shortened, columns)))
-        remarks = notes(comparison, cut, settings, "format=csv has all", days)
+        remarks = notes(comparison, cut_methods, settings, "format=csv has all", days)
         blocks += [f"- {escaped(note)}" for note in remarks]
     return "\n\n".join(blocks) + "\n"
 
@@ -42,7 +42,7 @@ def markdown_sheets(tables: Iterable[Sheet]) -> str:
     """Plain tables, each below its name."""
     blocks = []
     for sheet in tables:
-        rule = ["---" if j < sheet.words else "---:" for j in range(len(sheet.header))]
+        rule = ["---" if j < sheet.n_text_columns else "---:" for j in range(len(sheet.header))]
         rows = [list(map(escaped, row)) for row in (sheet.header, *sheet.rows)]
         rows.insert(1, rule)
         blocks += [f"## {escaped(sheet.name)}", "\n".join(f"| {' | '.join(row)} |" for row in rows)]

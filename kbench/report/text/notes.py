@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from kbench.errors import counted
 from kbench.report.comparisons.quantities import SECONDS, Quantity
-from kbench.report.comparisons.tables import Comparison, Line, contended, unequal
+from kbench.report.comparisons.tables import Comparison, Line, contended, unequal_parameters
 from kbench.report.statistics.days import Days, days_of
 
 # Largest numbers of failures (pairs of method and status), of warnings, and of named lines in the
@@ -12,7 +12,7 @@ from kbench.report.statistics.days import Days, days_of
 _MAX_FAILURES = 5
 _MAX_WARNINGS = 5
 _MAX_NAMES = 8
-_KEY = 10
+_KEY_DIGITS = 10
 
 
 # Explanation of the unit of prediction costs.
@@ -42,17 +42,21 @@ def legend(comparisons: Iterable[Comparison], columns: Iterable[Quantity], best:
 
 
 def notes(
-    comparison: Comparison, cut: Mapping[str, int], settings: int, rest: str, days: Days
+    comparison: Comparison,
+    cut_methods: Mapping[str, int],
+    settings: int,
+    hidden_lines_hint: str,
+    days: Days,
 ) -> list[str]:
     """The remarks, one line each.
 
     comparison : Comparison with all lines, including those that are not shown
-    cut : mapping of str to int
+    cut_methods : mapping of str to int
         Method -> number of its lines, for methods that show only `settings` lines.
-    rest : Where to find lines that are not shown, such as `format=csv has all`
+    hidden_lines_hint : Where to find lines that are not shown, such as `format=csv has all`
     days : The days of all rows that are reported
     """
-    remarks_below = unequal(comparison.lines)
+    remarks = unequal_parameters(comparison.lines)
     n_splits = comparison.problem.n_splits
     incomplete = [line for line in comparison.lines if line.n_splits < n_splits]
     if incomplete and n_splits > 1:
@@ -62,29 +66,29 @@ def notes(
             if len(incomplete) > _MAX_NAMES
             else ""
         )
-        remarks_below.append(
+        remarks.append(
             f"Means over fewer than the {n_splits} splits: {counts}{more};"
             " `kbench report compare` takes the splits that both methods of a pair have."
         )
-    if cut:
-        counts = ", ".join(f"{method} ({count})" for method, count in cut.items())
-        remarks_below.append(
+    if cut_methods:
+        counts = ", ".join(f"{method} ({count})" for method, count in cut_methods.items())
+        remarks.append(
             f"Only the {settings} settings of best test {comparison.score.column} are shown of"
             f" {counts}; picked on the test set, they say less than a tuned model's would"
-            f" ({rest})."
+            f" ({hidden_lines_hint})."
         )
     if aside := sum(line.set_aside for line in comparison.lines):
-        remarks_below.append(
+        remarks.append(
             f"Set aside: {counted(aside, 'further run')} of these seeds, under other limits."
         )
     if repeated := [line for line in comparison.lines if line.attempts > len(line.ok)]:
         texts = [_repetitions(line, comparison) for line in repeated[:_MAX_NAMES]]
         if len(repeated) > _MAX_NAMES:
             texts.append(f"and {len(repeated) - _MAX_NAMES} other lines")
-        remarks_below.append(f"Medians of repeated runs: {'; '.join(texts)}.")
+        remarks.append(f"Medians of repeated runs: {'; '.join(texts)}.")
     ok = [row for line in comparison.lines for row in line.ok]
     if disturbed := sum(map(contended, ok)):
-        remarks_below.append(
+        remarks.append(
             f"Wall seconds of {disturbed} of {len(ok)} runs are left out, because other processes"
             " kept the machine busy; CPU seconds are of all runs."
         )
@@ -93,14 +97,14 @@ def notes(
         if mixed:
             more = f" and {len(mixed) - _MAX_NAMES} other lines" if len(mixed) > _MAX_NAMES else ""
             remark += f" Means and ± of seconds mix days: {', '.join(mixed[:_MAX_NAMES])}{more}."
-        remarks_below.append(remark)
+        remarks.append(remark)
     if any(line.not_converged for line in comparison.lines):
         counts = ", ".join(
             f"{line.label} ({line.not_converged} of {len(line.ok)})"
             for line in comparison.lines
             if line.not_converged
         )
-        remarks_below.append(f"Stopped before convergence: {counts}.")
+        remarks.append(f"Stopped before convergence: {counts}.")
     methods_of: dict[str, list[str]] = {}  # warning -> method of each run
     for line in comparison.lines:
         for row in line.ok:
@@ -108,9 +112,9 @@ def notes(
                 methods_of.setdefault(row["message"], []).append(line.method)
     for text, methods in list(methods_of.items())[:_MAX_WARNINGS]:
         runs = counted(len(methods), "run")
-        remarks_below.append(f"{', '.join(dict.fromkeys(methods))}, {runs}: {text}")
+        remarks.append(f"{', '.join(dict.fromkeys(methods))}, {runs}: {text}")
     if len(methods_of) > _MAX_WARNINGS:
-        remarks_below.append(f"and {len(methods_of) - _MAX_WARNINGS} other warnings of runs")
+        remarks.append(f"and {len(methods_of) - _MAX_WARNINGS} other warnings of runs")
     last_failures = {
         (line.method, row["status"]): row
         for line in comparison.lines
@@ -119,10 +123,10 @@ def notes(
     }
     for (method, status), row in list(last_failures.items())[:_MAX_FAILURES]:
         why = f": {row['message']}" if row["message"] else ""
-        remarks_below.append(f"{method} {status}{why} (kbench debug {row['key'][:_KEY]})")
+        remarks.append(f"{method} {status}{why} (kbench debug {row['key'][:_KEY_DIGITS]})")
     if len(last_failures) > _MAX_FAILURES:
-        remarks_below.append(f"and {len(last_failures) - _MAX_FAILURES} other kinds of failure")
-    return remarks_below
+        remarks.append(f"and {len(last_failures) - _MAX_FAILURES} other kinds of failure")
+    return remarks
 
 
 def _repetitions(line: Line, comparison: Comparison) -> str:

@@ -34,8 +34,8 @@ _GAP = "  "
 # would break most words. Set by hand.
 _MIN_TEXT_WIDTH = 12
 
-# Names are shortened to 1 / _NAME_PART of a line before a column is dropped. Set by hand.
-_NAME_PART = 3
+# Names are shortened to 1 / _NAME_DIVISOR of a line before a column is dropped. Set by hand.
+_NAME_DIVISOR = 3
 
 # Select Graphic Rendition parameters of ECMA-48.
 _COLOURS = {"title": "1", "best": "1;32", "failed": "31", "dim": "2"}
@@ -70,17 +70,18 @@ def terminal(
 ) -> str:
     """Aligned tables of at most `width` characters if that is possible.
 
-    If a table is too wide, it loses the deviations of costs. If it still is, swept parameters move
-    to a line below their method, then names are shortened, and at last columns except the score are
-    dropped, first those with most empty cells. The last line names what was dropped.
+    If a table is too wide, it loses the deviations of costs. If it is still too wide, swept
+    parameters move to a line below their method, then names are shortened, and at last columns
+    except the score are dropped, first those with most empty cells. The last line names what was
+    dropped.
     """
     blocks = []
     previous: LearningTask | None = None
     dropped: dict[str, None] = {}
     days = Days.of(comparisons)
     for comparison in comparisons:
-        shortened, cut = comparison.shortened(settings)
-        table, settings_below, missing = _fitted(shortened, columns, width)
+        shortened, cut_methods = comparison.shortened(settings)
+        table, settings_below, missing = _fitting_table(shortened, columns, width)
         dropped |= dict.fromkeys(missing)
         lines = []
         if comparison.problem != previous:
@@ -92,7 +93,7 @@ def terminal(
         for text, setting in zip(_aligned(table, paint), below_line, strict=True):
             lines.append(text)
             lines += [f"  {line}" for line in wrapped([setting], width - 2, "dim", paint) if line]
-        remarks = notes(comparison, cut, settings, "format=csv has all", days)
+        remarks = notes(comparison, cut_methods, settings, "format=csv has all", days)
         lines += wrapped(remarks, width, "dim", paint)
         blocks.append("\n".join(lines))
     columns_left = [column for column in columns if column.title not in dropped]
@@ -107,24 +108,24 @@ def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
     """Aligned plain tables, each below its name, in pieces if its columns have groups.
 
     If a table is too wide, columns of words that are equal on all lines move into the table's name,
-    and empty columns are dropped. If it still is, the longest words are wrapped, and at last lines
-    are cut off.
+    and empty columns are dropped. If it is still too wide, the longest words are wrapped, and at
+    last lines are cut off.
     """
     blocks = []
     compact = (_without_constant_columns(table, width) for table in tables)
     for sheet in (piece for table in compact for piece in narrowed(table, width)):
         table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
-        widths = _widths(table, sheet.words, width)
+        widths = _widths(table, sheet.n_text_columns, width)
         rule = "-" * min(width, sum(widths) + len(_GAP) * (len(widths) - 1))
         lines = wrapped([sheet.name], width, "title", paint)
         for i, row in enumerate(table):
-            folded = [
-                _folded(text, w) if j < sheet.words else [text]
+            wrapped_cells = [
+                _wrapped_cell(text, w) if j < sheet.n_text_columns else [text]
                 for j, (text, w) in enumerate(zip(row, widths, strict=True))
             ]
-            for texts in itertools.zip_longest(*folded, fillvalue=""):
+            for texts in itertools.zip_longest(*wrapped_cells, fillvalue=""):
                 cells = [
-                    f"{text:<{w}}" if j < sheet.words else f"{text:>{w}}"
+                    f"{text:<{w}}" if j < sheet.n_text_columns else f"{text:>{w}}"
                     for j, (text, w) in enumerate(zip(texts, widths, strict=True))
                 ]
                 text = _GAP.join(cells).rstrip()
@@ -140,26 +141,26 @@ def _without_constant_columns(sheet: Sheet, width: int) -> Sheet:
     total_width = sum(max(map(len, column)) + len(_GAP) for column in columns) - len(_GAP)
     if total_width <= width or not sheet.rows or sheet.groups:
         return sheet
-    same = [j for j in range(1, sheet.words) if len({*columns[j][1:]}) == 1]
+    same = [j for j in range(1, sheet.n_text_columns) if len({*columns[j][1:]}) == 1]
     keep = [j for j in range(len(columns)) if j == 0 or (j not in same and any(columns[j][1:]))]
     header, *rows = (list(row) for row in zip(*(columns[j] for j in keep), strict=True))
     name = "; ".join([sheet.name, *(f"{columns[j][0]} {columns[j][1]}" for j in same)])
-    words = sum(j < sheet.words for j in keep)
-    return replace(sheet, name=name, words=words, header=header, rows=rows)
+    n_text_columns = sum(j < sheet.n_text_columns for j in keep)
+    return replace(sheet, name=name, n_text_columns=n_text_columns, header=header, rows=rows)
 
 
-def _widths(table: Sequence[Sequence[str]], words: int, width: int) -> list[int]:
+def _widths(table: Sequence[Sequence[str]], n_text_columns: int, width: int) -> list[int]:
     """The width of each column in characters; in wide tables the widest columns of words shrink."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     while sum(widths) + len(_GAP) * (len(widths) - 1) > width:
-        widest = max(range(words), key=widths.__getitem__, default=None)
+        widest = max(range(n_text_columns), key=widths.__getitem__, default=None)
         if widest is None or widths[widest] <= _MIN_TEXT_WIDTH:
             break
         widths[widest] -= 1
     return widths
 
 
-def _folded(text: str, width: int) -> list[str]:
+def _wrapped_cell(text: str, width: int) -> list[str]:
     """`text` in lines of at most `width` characters, which end at a blank or an underscore."""
     if len(text) <= width:
         return [text]
@@ -175,7 +176,7 @@ def wrapped(paragraphs: Iterable[str], width: int, role: str, paint: Paint) -> l
     ]
 
 
-def _fitted(
+def _fitting_table(
     comparison: Comparison, columns: Sequence[Quantity], width: int
 ) -> tuple[Grid, list[str], list[str]]:
     """The table that fits, the settings below its lines, and the names of dropped columns."""
@@ -189,8 +190,8 @@ def _fitted(
         elif not any(settings_below) and any(line.setting for line in comparison.lines):
             settings_below = [line.setting for line in comparison.lines]
             table = replace(table, names=[line.name for line in comparison.lines])
-        elif (cut := _cut(table.names, excess, width // _NAME_PART)) != table.names:
-            table = replace(table, names=cut)
+        elif (shorter := _cut_names(table.names, excess, width // _NAME_DIVISOR)) != table.names:
+            table = replace(table, names=shorter)
         elif len(table.quantities) > 1:
             # Drop the last of the columns with the most empty cells, such as disturbed seconds.
             empty = [
@@ -200,18 +201,18 @@ def _fitted(
             dropped.append(table.quantities[emptiest].title)
             table = table.without(emptiest)
         else:
-            return replace(table, names=_cut(table.names, excess, 1)), settings_below, dropped
+            return replace(table, names=_cut_names(table.names, excess, 1)), settings_below, dropped
     return table, settings_below, dropped
 
 
-def _cut(names: list[str], excess: int, min_width: int) -> list[str]:
+def _cut_names(names: list[str], excess: int, min_width: int) -> list[str]:
     """The names; the longest are shortened by `excess` characters, but not below `min_width`.
 
     If two names became equal, all stay as they are, unless `min_width` is 1.
     """
     width = max(max(map(len, names)) - excess, min_width)
-    cut = [name if len(name) <= width else name[: width - 1] + "…" for name in names]
-    return cut if min_width == 1 or len({*cut}) == len({*names}) else names
+    shorter = [name if len(name) <= width else name[: width - 1] + "…" for name in names]
+    return shorter if min_width == 1 or len({*shorter}) == len({*names}) else names
 
 
 def _aligned(table: Grid, paint: Paint) -> list[str]:

@@ -15,15 +15,15 @@ from kbench.report.sheet import Sheet
 
 Record = Mapping[str, Any]
 
-_PROBLEM = ["dataset", "variant", "task", "n_train", "n_test", "n_features", "n_classes"]
-_PROBLEM += ["data_sha256"]
-_MACHINE = ["environment", "threads", "jobs"]
-_COUNTS = ("reference", "runs", "ok", "failures", "not_converged", "set_aside", "attempts")
-_MEASURED = tuple(quantity.column for quantity in (*SCORES_OF_TASKS, *FURTHER, *COSTS))
+_PROBLEM_COLUMNS = ["dataset", "variant", "task", "n_train", "n_test", "n_features", "n_classes"]
+_PROBLEM_COLUMNS += ["data_sha256"]
+_MACHINE_COLUMNS = ["environment", "threads", "jobs"]
+_COUNT_COLUMNS = ("reference", "runs", "ok", "failures", "not_converged", "set_aside", "attempts")
+_MEASURED_COLUMNS = tuple(quantity.column for quantity in (*SCORES_OF_TASKS, *FURTHER, *COSTS))
 
 # Columns of `comparison_records`.
-COMPARISON_COLUMNS = [*_PROBLEM, *_MACHINE, "method", "params", *_COUNTS]
-COMPARISON_COLUMNS += [name + end for name in _MEASURED for end in ("", "_sd")]
+COMPARISON_COLUMNS = [*_PROBLEM_COLUMNS, *_MACHINE_COLUMNS, "method", "params", *_COUNT_COLUMNS]
+COMPARISON_COLUMNS += [name + suffix for name in _MEASURED_COLUMNS for suffix in ("", "_sd")]
 COMPARISON_COLUMNS += [f"{quantity.column}_spread" for quantity in SECONDS]
 
 
@@ -35,11 +35,11 @@ def comparison_columns(comparisons: Iterable[Comparison]) -> list[str]:
     """
     comparisons = list(comparisons)
     over_splits = any(comparison.problem.n_splits > 1 for comparison in comparisons)
-    added = [name + end for name in _added(comparisons) for end in ("", "_sd")]
-    return [*COMPARISON_COLUMNS, *(["n_splits"] * over_splits), *added]
+    added_columns = [name + suffix for name in _added_scores(comparisons) for suffix in ("", "_sd")]
+    return [*COMPARISON_COLUMNS, *(["n_splits"] * over_splits), *added_columns]
 
 
-def _added(comparisons: Iterable[Comparison]) -> list[str]:
+def _added_scores(comparisons: Iterable[Comparison]) -> list[str]:
     """Names of scores that commands have added to rows."""
     rows = (row for comparison in comparisons for line in comparison.lines for row in line.rows)
     names = {name for row in rows for name in row.get(SCORES) or ()}
@@ -53,10 +53,10 @@ def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]
     """
     records = []
     comparisons = list(comparisons)
-    measured = (*_MEASURED, *_added(comparisons))
+    measured = (*_MEASURED_COLUMNS, *_added_scores(comparisons))
     for comparison in comparisons:
-        problem = {name: getattr(comparison.problem, name) for name in _PROBLEM}
-        problem |= {name: getattr(comparison.machine, name) for name in _MACHINE}
+        problem = {name: getattr(comparison.problem, name) for name in _PROBLEM_COLUMNS}
+        problem |= {name: getattr(comparison.machine, name) for name in _MACHINE_COLUMNS}
         for line in comparison.lines:
             record = {
                 **problem,
@@ -90,8 +90,8 @@ def csv_lines(lines: Sequence[Sequence[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
-        flat = [json.dumps(v, sort_keys=True) if isinstance(v, (dict, list)) else v for v in line]
-        writer.writerow(map(csv_cell, flat))
+        cells = [json.dumps(v, sort_keys=True) if isinstance(v, (dict, list)) else v for v in line]
+        writer.writerow(map(csv_cell, cells))
     return text.getvalue()
 
 

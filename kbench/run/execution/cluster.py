@@ -29,7 +29,7 @@ from kbench.run.execution.engines.states import Engine, EngineReport, RemoteJob,
 from kbench.run.execution.guard import Work
 from kbench.run.execution.temporary import runner_folder
 from kbench.run.planning.task import Task
-from kbench.settings import SAY_S, Limits, Settings
+from kbench.settings import MESSAGE_INTERVAL_S, Limits, Settings
 from kbench.signals import deferred
 
 # Guard: seconds after Ctrl-C in which runs may still report their rows.
@@ -159,12 +159,12 @@ class Cluster:
         elif now > self._heard_at + self._patience_s:
             self._process.kill()
             self._give_up(f"{self._name} has not answered for {self._patience_s:g} s")
-        elif now > max(self._reported_at, self._warned_at) + SAY_S and self._jobs:
+        elif now > max(self._reported_at, self._warned_at) + MESSAGE_INTERVAL_S and self._jobs:
             self._warned_at = now
             waits_for = self._waits_for
             if not (waits_for or any(job.begun for job in self._jobs.values())):
                 waits_for = f"a worker of {self._name} that begins one"
-            if now > self._heard_at + SAY_S:
+            if now > self._heard_at + MESSAGE_INTERVAL_S:
                 _LOG.warning(f"{self._name} has not answered for {now - self._heard_at:.0f} s")
             elif waits_for:
                 _LOG.warning(f"{counted(len(self._jobs), 'run')} to do, waiting for {waits_for}")

@@ -39,8 +39,8 @@ from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
 from kbench.run.results.user_functions import Callbacks
-from kbench.settings import SAY_S, Settings
-from kbench.signals import handled, raise_again
+from kbench.settings import MESSAGE_INTERVAL_S, Settings
+from kbench.signals import handled_signals, raise_again
 
 # Columns that the report of a run with status ok must have.
 _MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
@@ -192,7 +192,7 @@ class Runner:
         with _workplace(self.plan, self.sandbox) as (self._workers, self._scheduler):
             self._reservations = Reservations(self.folder.path)
             self._progress = Progress(len(todo))
-            handlers = {signum: signal.signal(signum, self._stop) for signum in handled()}
+            handlers = {signum: signal.signal(signum, self._stop) for signum in handled_signals()}
             try:
                 single_runs = not paths or self.settings.keep_model
                 self._loop(deque([run] for run in todo) if single_runs else self._along_paths(todo))
@@ -258,7 +258,7 @@ class Runner:
             self._show_progress()
             if self._jobs or not reserved:
                 last_message_at = time.monotonic()
-            elif time.monotonic() > last_message_at + SAY_S:
+            elif time.monotonic() > last_message_at + MESSAGE_INTERVAL_S:
                 last_message_at = time.monotonic()
                 n_runs = counted(len(reserved), "run")
                 _LOG.warning(f"{n_runs} to do, waiting for another command that does the same")

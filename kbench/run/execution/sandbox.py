@@ -23,7 +23,7 @@ from kbench.run.execution.guard import RunOutcome, RunState, Work, guard
 from kbench.run.execution.temporary import runner_folder
 from kbench.settings import Limits
 from kbench.signals import deferred
-from kbench.streams import described
+from kbench.streams import describe
 
 # Guard: attempts to start a worker before the command gives up. A fork server that was killed is
 # started again each time.
@@ -75,7 +75,7 @@ class Sandbox:
                 break
             except (OSError, EOFError) as error:
                 self._ready = False
-                reason = described(error) if isinstance(error, OSError) else "it has ended"
+                reason = describe(error) if isinstance(error, OSError) else "it has ended"
                 time.sleep(_PAUSE_S)
         else:
             raise KbenchError(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Composer, flatten, hides, hydra_value
+from kbench.config import Composer, flatten, hiding_message, hydra_value
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.mistyped import GROUPS, key_of, nearest
 from kbench.run.planning.command import KEY_LIMITS, Command, canonical
@@ -173,7 +173,7 @@ def make_plan(
             key_values = [word.split("=", 1) for word in words if "=" in word]
             config_files = [*key_values, ["method", method], ["dataset", dataset]]
             for group, name in config_files:
-                line = hides(group, name) if group in GROUPS else None
+                line = hiding_message(group, name) if group in GROUPS else None
                 if line is not None and line not in plan.hidden_lines:
                     plan.hidden_lines.append(line)
             if recipe.get("tune") and experiment not in plan.tune_experiments:

@@ -119,7 +119,9 @@ def test_narrower_tubes_that_start_from_wider_ones_have_the_same_solution():
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
     problem = regression_problem(stored(gram(X)[1].matrix(0.5)), y)
     options = {"tol": 1e-4, "max_steps": 10**6}
-    machines = list(along_c(problem, [1.0, 4.0], epsilon=0.2, narrower=[0.1, 0.02], **options))
+    machines = list(
+        along_c(problem, [1.0, 4.0], epsilon=0.2, narrower_tubes=[0.1, 0.02], **options)
+    )
     assert len(machines) == 4
     for machine, epsilon in zip(machines[1:], [0.2, 0.1, 0.02], strict=True):
         (alone,) = along_c(problem, [4.0], epsilon=epsilon, **options)
@@ -326,7 +328,7 @@ def test_large_regressions_are_searched_on_few_rows():
     first = FirstRung(rows, task, task.order(rng), unlimited, Trace())
     plan = _plan(rows, first, rng, task)
     # Two disjoint samples have half of the rung's kernel values each.
-    values = [constants.GRID_VALUES, constants.SECOND_VALUES, task.last_values]
+    values = [constants.GRID_VALUES, constants.SECOND_VALUES, task.last_rung_values]
     assert [rung.n_rows for rung in plan] == [int(np.sqrt(number / 2)) for number in values]
     for rung in plan:
         (first, held_out), (second, _) = rung.pairs
@@ -531,7 +533,7 @@ def test_columns_have_one_size_whatever_the_container():
 def test_the_last_rows_of_each_class_are_held_out():
     index = np.array([0, 1, 0, 0, 2, 1, 0, 0, 1, 1])
     task = Classification(index, 3, balanced=False)
-    np.testing.assert_array_equal(task.last(0.4), [4, 6, 7, 8, 9])
+    np.testing.assert_array_equal(task.last_rows(0.4), [4, 6, 7, 8, 9])
 
 
 @pytest.mark.parametrize("n", [900, 17_000])
@@ -576,7 +578,7 @@ def test_a_ridge_below_the_rounding_of_float32_is_factorised_in_float64(noise, d
 
 def test_the_width_of_a_ridge_machine_is_not_the_edge_of_those_tried(monkeypatch):
     # The second rung has kernels that are too wide, as after a first rung that was wrong.
-    monkeypatch.setattr(RidgeSearch, "_promising", lambda *_: np.array([-2.0, -1.0]))
+    monkeypatch.setattr(RidgeSearch, "_promising_widths", lambda *_: np.array([-2.0, -1.0]))
     monkeypatch.setattr(constants, "RIDGE_ROWS", (100, 300, 3000))
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, size=(700, 2))

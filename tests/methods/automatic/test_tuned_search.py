@@ -21,7 +21,12 @@ OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
 class Formula:
     """Errors of a bowl around the optimum; those of neighbourhoods may be constant."""
 
-    worst, scale_of_c, last_values, steps = 0.5, 1.0, constants.LAST_VALUES, 25
+    constant_error, scale_of_c, last_rung_values, steps_per_row = (
+        0.5,
+        1.0,
+        constants.LAST_VALUES,
+        25,
+    )
     subproblem_factor = 1.0
 
     def __init__(self, unit, flat_neighbourhoods):
@@ -123,7 +128,7 @@ def test_a_rung_that_a_deadline_cuts_does_not_move_the_answer_to_the_point_it_ha
         return [measured[0], None] if rung.is_local else measured
 
     far = [SearchPoint(OPTIMUM[0], OPTIMUM[1] + 8.0), SearchPoint(*OPTIMUM)]
-    monkeypatch.setattr("kbench.width_search.search._proposed", lambda *_: far)
+    monkeypatch.setattr("kbench.width_search.search._points_to_measure", lambda *_: far)
     monkeypatch.setattr("kbench.width_search.search.measure", cut)
     result, _, kinds, chosen = found(flat_neighbourhoods=False, rungs=2)
     assert kinds == ["sample", "cell"]

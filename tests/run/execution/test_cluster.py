@@ -221,7 +221,7 @@ def test_runs_of_an_engine_that_works(opened, tmp_path):
     ],
 )
 def test_what_runs_wait_for_is_said(opened, tmp_path, caplog, monkeypatch, engine, said):
-    monkeypatch.setattr(cluster, "SAY_S", 0.2)
+    monkeypatch.setattr(cluster, "MESSAGE_INTERVAL_S", 0.2)
     runs = opened(engine)
     jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(2)]
     deadline = time.monotonic() + 20.0

@@ -40,7 +40,8 @@ ATTEMPTS = 2
 SUBMISSIONS = 10
 # Status of an outcome without a row: no machine has begun the run.
 REFUSED = "refused"
-# Seconds between two messages "alive" to the runner, which warns after SAY_S seconds. Set by hand.
+# Seconds between two messages "alive" to the runner, which warns after MESSAGE_INTERVAL_S seconds.
+# Set by hand.
 _ALIVE_S = 1.0
 # Guard: seconds after which an engine that has not disconnected is killed.
 _LEAVE_S = 8
