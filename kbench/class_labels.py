@@ -31,7 +31,7 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
     TypeError
         A label is a bytes object.
     """
-    dtype_kind = y.dtype.dtype_kind if isinstance(y, np.ndarray) and y.ndim == 1 else "O"
+    dtype_kind = y.dtype.kind if isinstance(y, np.ndarray) and y.ndim == 1 else "O"
     try:
         # Other arrays are discrete, so scikit-learn's slower check is skipped.
         if dtype_kind not in "biuU" and not (dtype_kind == "f" and np.array_equal(y, np.rint(y))):

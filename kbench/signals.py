@@ -60,7 +60,7 @@ class _StopHandler:
 
         ready : set when Python's hook is about to return; an exception in it would be dropped, too
         """
-        ready.postpone()
+        ready.wait()
         time.sleep(_RESEND_S)
         self.signum = None
         signal.pthread_kill(threading.main_thread().ident or 0, signum)

@@ -114,7 +114,7 @@ def _header(estimator: Any, svm_type: str) -> Iterator[str]:
 
 def _labels(classes: np.ndarray) -> list[int]:
     """Labels as LIBSVM's integers."""
-    if classes.dtype.svm_type in "iufb":
+    if classes.dtype.kind in "iufb":
         labels = [int(label) for label in classes]
         if labels == classes.tolist() and max(abs(label) for label in labels) < 2**31:
             return labels
@@ -133,7 +133,7 @@ def _support_vectors(estimator: Any) -> Iterator[str]:
     for position, weights in enumerate(coef.T):
         if sp.issparse(vectors):
             row = slice(vectors.indptr[position], vectors.indptr[position + 1])
-            order = np.argsort(vectors.indices[row], svm_type="stable")
+            order = np.argsort(vectors.indices[row], kind="stable")
             columns, values = vectors.indices[row][order], vectors.data[row][order]
         else:
             columns = np.flatnonzero(vectors[position])

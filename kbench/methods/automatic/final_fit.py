@@ -85,7 +85,9 @@ class FinalFit:
         if len(held_out):
             stopped_error = lowest_error = self.losses(model, held_out).mean()
             # Models of fewer rows had the search's error: a model that is as good needs no rival.
-            if not fallbacks and not stopped_error <= min(self.result.error, self.task.constant_error):
+            if not fallbacks and not stopped_error <= min(
+                self.result.error, self.task.constant_error
+            ):
                 needed = self.task.representatives(order)
                 training = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
                 fallbacks = self._fallbacks(training, held_out)

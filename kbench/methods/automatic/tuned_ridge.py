@@ -144,7 +144,9 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             # with a smaller one; no script records these numbers.
             is_below_rounding = self.alpha_ < np.finfo(np.float32).eps * n * result.mean_value
             return KernelRidge(**options, dtype="float64" if is_below_rounding else "float32")
-        n_needed = constants.LANDMARKS_PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
+        n_needed = (
+            constants.LANDMARKS_PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
+        )
         m = min(n, int(np.clip(n_needed, *constants.LANDMARKS)))
         while seconds_left is not None and m > 1:
             pair_products = d + _VALUE_PRODUCTS + _STEP_PRODUCTS

@@ -35,7 +35,7 @@ class SearchRange:
 
     low: float
     high: float
-    is_integer: bool  # Whether only is_integer are proposed
+    is_integer: bool  # Whether only whole numbers are proposed
     is_log: bool  # Whether the scale is logarithmic
 
     def at(self, fraction: float) -> float | int:
