@@ -52,6 +52,13 @@ _BUSY = re.compile(r"contact slurm|timed out|try again|not available|unavailable
 _OUT_OF_MEMORY = re.compile(r"exceeded.*memory limit|oom.kill|out of memory", re.I)
 _TIME_OUT = re.compile(r"DUE TO TIME LIMIT|User defined signal 2", re.I)
 _CANCELLED = re.compile(r"CANCELLED AT \S+ \*\*\*")
+# Variables of the shell that would change the answers of SLURM's commands, or override what is set
+# in a job: `sbatch` prefers its variables to the options in a script.
+_QUERIES = ("SQUEUE_", "SACCT_", "SCANCEL_")
+_SET_HERE = (
+    *("ARRAY_INX", "ERROR", "JOB_NAME", "MEM_PER_CPU", "MEM_PER_GPU", "MEM_PER_NODE", "OPEN_MODE"),
+    *("OUTPUT", "SIGNAL", "TIMELIMIT", "WAIT"),
+)
 # SLURM's states of jobs that have begun, and of jobs that have not.
 _RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
 _PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
@@ -99,6 +106,8 @@ class Slurm:
         self._has_accepted = False  # whether SLURM has ever taken a job of this sweep
         # Names of runs of a killed runner that have begun or ended.
         self._taken_over: set[str] = set()
+        for name in _variables_to_drop(options):
+            del os.environ[name]
         self._take_over()
         # Seconds from SLURM's warning to the limit: submitit's default, 90, or a quarter of a limit
         # below 6 minutes. Set by hand.
@@ -406,6 +415,13 @@ def _output(command: Sequence[str]) -> tuple[bool, str]:
     except (OSError, subprocess.TimeoutExpired):
         return False, ""
     return done.returncode == 0 or "Invalid job id" in done.stderr, done.stdout
+def _variables_to_drop(options: Iterable[str]) -> list[str]:
+    """Variables of the shell that contradict `options` of a job, or kbench's own use of SLURM."""
+    typed = {name.removeprefix("slurm_").upper() for name in options}
+    overriding = {f"SBATCH_{name}" for name in {*_SET_HERE, *typed}}
+    return [name for name in os.environ if name in overriding or name.startswith(_QUERIES)]
+
+
 
 
 def _message_of_sbatch(error: Exception) -> str:
