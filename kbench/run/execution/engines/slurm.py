@@ -149,8 +149,12 @@ class Slurm:
             for job in list(self._jobs.values()):
                 job.handle.results()
                 del self._jobs[job.id]
-        elif self._jobs and time.monotonic() > self._polled + _POLL_S:
-            self._ask_states()
+        elif time.monotonic() > self._polled + _POLL_S:
+            # `sbatch` may report that the controller was late, and have submitted jobs.
+            for job_id in self._begun_jobs().keys() - self._jobs.keys():
+                self._jobs[job_id] = _Job(job_id)
+            if self._jobs:
+                self._ask_states()
             for job in list(self._jobs.values()):
                 yield from self._look_at(job)
             self._polled = time.monotonic()
@@ -201,6 +205,10 @@ class Slurm:
 
     def _done(self) -> Iterator[tuple[int, EngineReport]]:
         for name in names(self._sweep / "done"):
+    def _begun_jobs(self) -> dict[str, Path]:
+        """Folders of jobs of the sweep that have begun and have not ended by themselves, by id."""
+        return {path.parent.name[4:]: path.parent for path in self._sweep.glob("job-*/alive")}
+
             if name in self._numbers:
                 path, number = self._sweep / "done" / name, self._numbers[name]
                 yield number, EngineReport(Stage.BEGUN)
@@ -248,7 +256,8 @@ class Slurm:
                 job.node = (self._folder(job) / "alive").read_text() or job.node
         # If SLURM does not know the job or does not answer, only the heartbeat shows its state.
         silent = now - job.heard > _SILENT_S
-        going_on = job.state in _RUNNING or (job.beat and job.state in (*_PENDING, "GONE"))
+        # `squeue` may also answer from a list that is older than the job.
+        going_on = job.state in (*_RUNNING, "GONE") or (job.beat and job.state in _PENDING)
         waits = job.state in _PENDING and not job.beat
         job.ended_at = None if waits or (going_on and not silent) else job.ended_at or now
         if job.ended_at is None or now < job.ended_at + _LATE_S:
@@ -382,7 +391,7 @@ class Slurm:
         for _ in self._take(self._sweep / "todo"):
             pass
         _, alive = self._ask("squeue", "-h", "-r", "-o", "%i", "--name", _name(self._sweep))
-        folders = {path.parent.name[4:]: path.parent for path in self._sweep.glob("job-*/alive")}
+        folders = self._begun_jobs()
         self._jobs = {job_id: _Job(job_id) for job_id in [*folders, *alive.split()]}
         done = names(self._sweep / "done")
         self._taken_over = {*done, *(n for f in folders.values() for n in names(f))}
@@ -410,7 +419,13 @@ def _output(command: Sequence[str]) -> tuple[bool, str]:
     """
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_ANSWER_S, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ANSWER_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False, ""
