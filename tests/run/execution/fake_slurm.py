@@ -4,7 +4,8 @@
 What `sacct` and `squeue` know of the jobs is in the file `states`, lines `id|STATE|node|reason`; a
 file `no_accounting` or `no_controller` makes them fail as the real ones do. With a file `forgets`
 `squeue` has no jobs that have ended, and fails as the real one does if none is left; with one
-`late` this is what `sacct` says.
+`late` this is what `sacct` says. With a file `late_controller` `sbatch` submits the job and fails.
+The variables of `sbatch` and `squeue` are in the file `variables`.
 """
 
 import os
@@ -15,7 +16,7 @@ _SCRIPTS = {
     "srun": "exit 0",
     "sbatch": """
 array=$(grep -o 'array=0-[0-9]*' "$1" | grep -o '[0-9]*$'); n=$(( ${array:-0} + 1 ))
-echo "$n" >> asked
+echo "$n" >> asked; env | grep '^S[A-Z]*_' > variables
 if [ -s refuses ]; then cat refuses >&2; exit 1; fi
 if [ -s limit ] && [ $(( $(grep -c 'PENDING\\|RUNNING' states) + n )) -gt "$(cat limit)" ]; then
   echo 'sbatch: error: AssocMaxSubmitJobLimit' >&2
@@ -25,6 +26,10 @@ fi
 id=$(( $(cat id) + 1 )); echo $id > id
 if [ "$array" ]; then for k in $(seq 0 $array); do echo "${id}_$k|PENDING|" >> states; done
 else echo "$id|PENDING|" >> states; fi
+if [ -e late_controller ]; then
+  echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
+  exit 1
+fi
 echo "Submitted batch job $id"
 """,
     "sacct": """
@@ -32,6 +37,7 @@ if [ -e no_accounting ]; then echo Slurm accounting storage is disabled >&2; exi
 echo 'JobID|State|NodeList'; if [ -e late ]; then cat late; else cat states; fi
 """,
     "squeue": """
+env | grep '^S[A-Z]*_' >> variables
 if [ -e no_controller ]; then echo 'Unable to contact slurm controller' >&2; exit 1; fi
 case "$*" in
 *--name*) grep 'PENDING\\|RUNNING' states | cut -d'|' -f1;;

@@ -207,6 +207,72 @@ def test_what_jobs_wait_for_is_said_in_the_words_of_slurm(fake, results):
     assert sweep.engine.waits_for() == "1 job in SLURM's queue (pending PartitionDown)"
 
 
+@pytest.mark.parametrize(
+    ("state", "silent_s", "words"),
+    [
+        ("RUNNING", 0, None),
+        ("RUNNING", 60, "1 job in SLURM's queue (running on node7, without a heartbeat for 60 s)"),
+        ("SUSPENDED", 0, "1 job in SLURM's queue (suspended)"),
+        ("REQUEUE_HOLD", 60, "1 job in SLURM's queue (requeue_hold)"),
+    ],
+)
+def test_a_job_that_has_begun_and_does_nothing_is_said(fake, results, state, silent_s, words):
+    sweep = Sweep(results).start(1)
+    sweep.begins("1")
+    fake.becomes("1", state, "node7|None")
+    sweep.step()
+    sweep.engine._jobs["1"].beat_at -= silent_s
+    assert sweep.engine.waits_for() == words
+
+
+def test_a_job_that_sbatch_does_not_admit_is_watched(fake, results, monkeypatch):
+    """sbatch fails if the controller answers late, but the job is in the queue and does a run."""
+    sweep = Sweep(results, runs_per_job=1).start(2)
+    fake.becomes("1_1", "CANCELLED")
+    fake.tell("late_controller")
+    sweep.step()
+    assert sorted(sweep.engine._jobs) == ["1_0"]
+    sweep.job("1_0", monkeypatch)
+    fake.becomes("1_0", "COMPLETED")
+    sweep.begins("2")
+    fake.becomes("2", "NODE_FAIL")
+    (fake.folder / "late_controller").unlink()
+    sweep.step(2)
+    sweep.job("3", monkeypatch)
+    sweep.step()
+    assert sweep.status() == dict.fromkeys(range(2), ("ok", ""))
+
+
+def test_a_list_of_jobs_that_is_older_than_a_job_does_not_end_it(fake, results):
+    sweep = Sweep(results).start(1)
+    fake.tell("no_accounting")
+    fake.tell("forgets")
+    states = (fake.folder / "states").read_text()
+    fake.tell("states", "")
+    sweep.step(2)
+    fake.tell("states", states)
+    sweep.step()
+    assert fake.asked() == [1]
+    assert sweep.engine._jobs["1"].state == "PENDING"
+    fake.tell("states", "")
+    sweep.engine._jobs["1"].heard -= slurm._SILENT_S + 1
+    sweep.step()
+    assert fake.asked() == [1, 1]
+
+
+def test_variables_of_the_shell_that_contradict_the_command_are_dropped(fake, results, monkeypatch):
+    typed = {"slurm_partition": "short", "mem_gb": 2}
+    dropped = [*(f"{name}X" for name in slurm._QUERIES), "SBATCH_PARTITION"]
+    dropped += [f"SBATCH_{name}" for name in slurm._SET_HERE]
+    for name in (*dropped, "SBATCH_ACCOUNT", "SLURM_CONF"):
+        monkeypatch.setenv(name, "other")
+    sweep = Sweep(results, options=typed).start(1)
+    sweep.step()
+    variables = (fake.folder / "variables").read_text()
+    assert {line.partition("=")[0] for line in variables.split()}.isdisjoint(dropped)
+    assert variables.count("SBATCH_ACCOUNT=other") == variables.count("SLURM_CONF=other") > 1
+
+
 def test_a_folder_of_the_sweep_that_is_removed_is_one_line(fake, results):
     sweep = Sweep(results).start(1)
     shutil.rmtree(results)

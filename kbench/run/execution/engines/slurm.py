@@ -60,7 +60,8 @@ _SET_HERE = (
     *("OUTPUT", "SIGNAL", "TIMELIMIT", "WAIT"),
 )
 # SLURM's states of jobs that have begun, and of jobs that have not.
-_RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
+_AT_WORK = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT")
+_RUNNING = (*_AT_WORK, "SUSPENDED", "STOPPED")
 _PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 
 
@@ -74,8 +75,18 @@ class _Job:
     reason: str = ""  # why the job waits
     node: str = "a node that is not known"
     beat: float = 0.0  # time stamp of the last heartbeat
+    beat_at: float = field(default_factory=time.monotonic)  # time when it was read
     heard: float = field(default_factory=time.monotonic)  # time of the last sign of life
     ended_at: float | None = None
+
+    def waits(self) -> str:
+        """Why the job does nothing, in SLURM's words; empty if it is at work."""
+        if self.state not in _AT_WORK:
+            return f"{self.state.lower()} {self.reason.replace('None', '')}".strip()
+        silent_s = time.monotonic() - self.beat_at
+        if not self.beat or silent_s < _SILENT_S:
+            return ""
+        return f"{self.state.lower()} on {self.node}, without a heartbeat for {silent_s:.0f} s"
 
 
 class Slurm:
@@ -95,6 +106,8 @@ class Slurm:
         self._settings, self._say = settings, say
         options = dict(settings.parallel.slurm_options(settings.limits))
         self._cluster = options.pop("cluster", "slurm")
+        for name in _variables_to_drop(options):
+            del os.environ[name]
         self._home = Path(settings.results_dir).absolute() / "_slurm"
         self._numbers: dict[str, int] = {}  # name of a run in the folder -> its number
         self._restarted: set[str] = set()  # names of runs that are started once more
@@ -106,8 +119,6 @@ class Slurm:
         self._has_accepted = False  # whether SLURM has ever taken a job of this sweep
         # Names of runs of a killed runner that have begun or ended.
         self._taken_over: set[str] = set()
-        for name in _variables_to_drop(options):
-            del os.environ[name]
         self._take_over()
         # Seconds from SLURM's warning to the limit: submitit's default, 90, or a quarter of a limit
         # below 6 minutes. Set by hand.
@@ -168,11 +179,11 @@ class Slurm:
     def waits_for(self) -> str | None:
         if not self._jobs:
             return f"SLURM, which takes no job: {self._last_refusal or 'sbatch has not answered'}"
-        jobs = self._jobs.values()
-        if any(job.state in _RUNNING for job in jobs):
+        states = {job.id: job.waits() for job in self._jobs.values()}
+        if not all(states.values()):  # a job is at work
             return None
-        states = sorted({f"{job.state.lower()} {job.reason}".strip() for job in jobs})
-        return f"{counted(len(jobs), 'job')} in SLURM's queue ({', '.join(states)})"
+        listed = ", ".join(sorted(set(states.values())))
+        return f"{counted(len(states), 'job')} in SLURM's queue ({listed})"
 
     def stop(self) -> None:
         (self._sweep / "stop").touch()
@@ -194,6 +205,10 @@ class Slurm:
     def _folder(self, job: _Job) -> Path:
         return self._sweep / f"job-{job.id}"
 
+    def _begun_jobs(self) -> dict[str, Path]:
+        """Folders of jobs of the sweep that have begun and have not ended by themselves, by id."""
+        return {path.parent.name[4:]: path.parent for path in self._sweep.glob("job-*/alive")}
+
     def _take(self, folder: Path, which: Container[str] | None = None) -> Iterator[int]:
         """Remove the runs, all or those of `which`, from a folder, and yield their numbers."""
         for name in names(folder):
@@ -205,10 +220,6 @@ class Slurm:
 
     def _done(self) -> Iterator[tuple[int, EngineReport]]:
         for name in names(self._sweep / "done"):
-    def _begun_jobs(self) -> dict[str, Path]:
-        """Folders of jobs of the sweep that have begun and have not ended by themselves, by id."""
-        return {path.parent.name[4:]: path.parent for path in self._sweep.glob("job-*/alive")}
-
             if name in self._numbers:
                 path, number = self._sweep / "done" / name, self._numbers[name]
                 yield number, EngineReport(Stage.BEGUN)
@@ -252,7 +263,7 @@ class Slurm:
         with contextlib.suppress(OSError):
             beat = (self._folder(job) / "alive").stat().st_mtime
             if beat != job.beat:
-                job.beat, job.heard = beat, now
+                job.beat, job.beat_at, job.heard = beat, now, now
                 job.node = (self._folder(job) / "alive").read_text() or job.node
         # If SLURM does not know the job or does not answer, only the heartbeat shows its state.
         silent = now - job.heard > _SILENT_S
@@ -404,6 +415,13 @@ def _name(sweep: Path) -> str:
     return f"kbench-{sweep.name}"
 
 
+def _variables_to_drop(options: Iterable[str]) -> list[str]:
+    """Variables of the shell that contradict `options` of a job, or kbench's own use of SLURM."""
+    typed = {name.removeprefix("slurm_").upper() for name in options}
+    overriding = {f"SBATCH_{name}" for name in {*_SET_HERE, *typed}}
+    return [name for name in os.environ if name in overriding or name.startswith(_QUERIES)]
+
+
 def _states(command: str, jobs: Iterable[str]) -> tuple[bool, dict[str, tuple[str, str, str]]]:
     """Whether a command of SLURM answered, and (state, node, reason) of each job in the answer."""
     answered, text = _output([*command.split(), "-j", ",".join(jobs)])
@@ -430,13 +448,6 @@ def _output(command: Sequence[str]) -> tuple[bool, str]:
     except (OSError, subprocess.TimeoutExpired):
         return False, ""
     return done.returncode == 0 or "Invalid job id" in done.stderr, done.stdout
-def _variables_to_drop(options: Iterable[str]) -> list[str]:
-    """Variables of the shell that contradict `options` of a job, or kbench's own use of SLURM."""
-    typed = {name.removeprefix("slurm_").upper() for name in options}
-    overriding = {f"SBATCH_{name}" for name in {*_SET_HERE, *typed}}
-    return [name for name in os.environ if name in overriding or name.startswith(_QUERIES)]
-
-
 
 
 def _message_of_sbatch(error: Exception) -> str:
