@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from kbench.errors import quoted, with_type
@@ -49,6 +50,13 @@ TAIL_BYTES = 16_384
 # Guard: bytes by which RLIMIT_DATA exceeds the memory limit, because RLIMIT_DATA counts stacks and
 # arenas before they are used. Samples of the used memory enforce the limit itself.
 _RESERVED_BYTES = 64 << 20
+# Guard: seconds of a wait of `POLL_S` from which the guard and its run were stopped, as by SLURM
+# (suspend) or by a container that is paused. Even on a busy machine a process waits less to be run.
+_STOPPED_S = 5.0
+# The words of a message about such a run.
+STOPPED_FOR = "the processes of the run were stopped for"
+# Guard: bytes by which multiprocessing precedes a message with its length, at most.
+_LENGTH_BYTES = 16
 # Fraction of the memory limit from which a worker's death is ascribed to the limit. Set by hand.
 _NEAR_LIMIT = 0.9
 
@@ -390,6 +398,13 @@ class _Watch:
         return self.max_cpu_s
 
     def _last_outcome(self, code: int | None) -> RunOutcome:
+            self._send_state()
+
+    def _send_state(self) -> None:
+        """Report the state, unless that could block, as while the runner is suspended (Ctrl-Z)."""
+        data = ForkingPickler.dumps(self.state)
+        # A pipe that is ready takes PIPE_BUF bytes, and the length is sent with the message.
+        if len(data) <= select.PIPE_BUF - _LENGTH_BYTES:
         """The outcome of the last run that began; results of earlier runs stay in `results`."""
         if len(self.results) == self.n_runs:
             result = self.results.pop()
