@@ -114,6 +114,11 @@ class _Pausable:
     def pause(self, now: float) -> None:
         self._paused_at = now
 
+    def leave_out(self, seconds: float) -> None:
+        """Leave the last `seconds` out, unless the clock is paused."""
+        if self._paused_at is None:
+            self._left_out += seconds
+
     def resume(self, now: float) -> None:
         if self._paused_at is not None:
             self._left_out += now - self._paused_at
@@ -250,6 +255,7 @@ class _Watch:
         self.wall_from: float | None = None  # None while the worker sets up
         self.cpu_from = self.max_cpu_s = 0.0
         self.fit_cpu_s: float | None = None
+        self.stopped_s = 0.0  # seconds for which the run was stopped
         self.log = _Printed()
         self.partial = b""
         self.results: list[dict[str, Any]] = []
@@ -271,7 +277,10 @@ class _Watch:
         next_poll = 0.0
         status = None
         while status is None and self.ended is None and not self.abandoned:
-            for fd, event in poll.poll(POLL_S * 1000):
+            waiting_since = time.monotonic()
+            events = poll.poll(POLL_S * 1000)
+            self._leave_out_stop(time.monotonic() - waiting_since)
+            for fd, event in events:
                 if fd == self.runner.fileno():
                     self._read_runner()
                 elif fd != pidfd:
@@ -296,6 +305,12 @@ class _Watch:
             outcome.peak_bytes = self.peak if LINUX else None
             outcome.children_peak_bytes = self.children_peak
         return last
+
+    def _leave_out_stop(self, waited_s: float) -> None:
+        """Leave a stop of the run's processes, and of this one, out of the clock of the limits."""
+        if waited_s > _STOPPED_S:
+            self.wall.leave_out(waited_s)
+            self.stopped_s += waited_s
 
     def _read_runner(self) -> None:
         try:
@@ -334,6 +349,10 @@ class _Watch:
             elif event == "result":
                 if message["status"] not in ("ok", "error", "unavailable", "memory"):
                     raise ValueError(f"status {message['status']!r}")
+                if self.stopped_s:
+                    note = f"{STOPPED_FOR} {self.stopped_s:.0f} s, which its wall times include"
+                    message["message"] = "; ".join(filter(None, [message.get("message"), note]))
+                    self.stopped_s = 0.0
                 self.results.append(message)
                 if len(self.results) < self.n_runs:
                     self.wall_from, self.setup_from = None, self.wall.read(time.monotonic())
@@ -377,8 +396,16 @@ class _Watch:
             self._stop(f"used more than limits.cpu_s={limits.cpu_s:g}", pids)
         if self.state != self.sent and now >= self.send_at:
             self.sent, self.send_at = self.state, now + SEND_EVERY_S
+            self._send_state()
+
+    def _send_state(self) -> None:
+        """Report the state, unless that could block, as while the runner is suspended (Ctrl-Z)."""
+        data = ForkingPickler.dumps(self.state)
+        # A pipe that is ready takes PIPE_BUF bytes, and the length is sent with the message.
+        if len(data) <= select.PIPE_BUF - _LENGTH_BYTES:
             with contextlib.suppress(OSError):
-                self.report.send(self.state)
+                if select.select([], [self.report], [], 0)[1]:
+                    self.report.send_bytes(data)
 
     def _stop(self, why: str, pids: list[int]) -> None:
         """End a run that has passed a limit; its message has the stage and the fit's seconds."""
@@ -398,13 +425,6 @@ class _Watch:
         return self.max_cpu_s
 
     def _last_outcome(self, code: int | None) -> RunOutcome:
-            self._send_state()
-
-    def _send_state(self) -> None:
-        """Report the state, unless that could block, as while the runner is suspended (Ctrl-Z)."""
-        data = ForkingPickler.dumps(self.state)
-        # A pipe that is ready takes PIPE_BUF bytes, and the length is sent with the message.
-        if len(data) <= select.PIPE_BUF - _LENGTH_BYTES:
         """The outcome of the last run that began; results of earlier runs stay in `results`."""
         if len(self.results) == self.n_runs:
             result = self.results.pop()

@@ -1,6 +1,7 @@
 """Work for the sandbox that does what methods should not do."""
 
 import ctypes
+import itertools
 import os
 import signal
 import subprocess
@@ -199,3 +200,12 @@ def threads(task, send):
             "row": {"pools": pools, "cpus": sorted(os.sched_getaffinity(0))},
         }
     )
+
+
+def reports_much_progress(task, send):
+    """Each message about the run's state takes most of a page of the pipe to the runner."""
+    _mark(task)
+    send({"event": "start"})
+    for k in itertools.count():
+        send({"event": "progress", "state": {f"number {i}": float(k) for i in range(150)}})
+        time.sleep(0.1)

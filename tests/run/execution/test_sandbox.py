@@ -1,6 +1,7 @@
 """Whatever a method does, the guard reports the right status and leaves nothing running."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import psutil
 import pytest
 
 from kbench.errors import KbenchError
-from kbench.run.execution.guard import HEAD_BYTES, TAIL_BYTES
+from kbench.run.execution.guard import HEAD_BYTES, STOPPED_FOR, TAIL_BYTES
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.results.stopped import least_fit_s, stopped_at, stopped_where
 from kbench.settings import Limits
@@ -204,6 +205,38 @@ def test_interrupting_ends_the_tree(sandbox):
     job.interrupt()
     assert job.outcome().status == "interrupted"
     assert gone(marker, within=0.5)
+
+
+@linux_only
+def test_limits_hold_while_the_runner_is_suspended(sandbox):
+    """A runner that does not read what its guards report, as after Ctrl-Z, makes no guard wait."""
+    marker = f"kbench-{uuid.uuid4().hex}"
+    work, task = misbehaviour.reports_much_progress, {"marker": marker}
+    job = sandbox.start(work, task, replace(NONE, wall_s=15.0))
+    while not marked(marker):
+        time.sleep(0.01)
+    assert gone(marker, within=25.0)
+    assert job.outcome().status == "timeout"
+
+
+@linux_only
+@pytest.mark.parametrize("seconds", [3.0, 9.0])
+def test_a_stop_of_all_processes_of_a_run_counts_against_no_limit(sandbox, seconds):
+    """SLURM suspends a job, or a container is paused, for seven seconds."""
+    job = sandbox.start(misbehaviour.takes_a_moment, {"seconds": seconds}, replace(NONE, wall_s=6))
+    guard = psutil.Process(job._process.pid)
+    while not guard.children():
+        time.sleep(0.01)
+    processes = [guard, *guard.children()]
+    time.sleep(1.0)
+    for process in processes:
+        process.suspend()
+    time.sleep(7.0)
+    for process in processes:
+        process.resume()
+    done = job.outcome()
+    assert done.status == "ok"
+    assert re.fullmatch(rf"{STOPPED_FOR} [78] s, which its wall times include", done.message)
 
 
 def test_an_interruption_at_the_last_moment_loses_no_outcome(sandbox):
