@@ -153,7 +153,10 @@ def describe(error: OSError) -> str:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "too many open files: allow the shell more, as by `ulimit -n 256`"
     if error.errno == errno.ENOENT and error.filename is None:
-        return "the working directory is gone: change to one that exists"
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            return "the working directory is gone: change to one that exists"
     reason = error.strerror or str(error)
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF):
         return f"cannot write to standard output: {reason}"

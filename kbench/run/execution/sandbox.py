@@ -78,6 +78,11 @@ class Sandbox:
                 reason = describe(error) if isinstance(error, OSError) else "it has ended"
                 time.sleep(_PAUSE_S)
         else:
+            if not runner_folder().is_dir():
+                raise KbenchError(
+                    f"no worker can be started: the folder {runner_folder()} was removed; start "
+                    "the same command again"
+                )
             raise KbenchError(
                 f"no worker can be started: the fork server ended {_STARTS} times "
                 f"({reason}); is the machine out of memory or processes?"

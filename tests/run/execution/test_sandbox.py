@@ -329,6 +329,26 @@ def test_a_fork_server_that_always_ends_is_one_line(tmp_path):
         sandbox.call(_environment, [], NONE)
 
 
+@linux_only
+def test_a_folder_of_temporary_files_that_is_removed_is_named(tmp_path):
+    """Cleaners of /tmp remove what is old, also the socket of a fork server."""
+    script = """
+        import shutil
+        from kbench.run.execution.sandbox import Sandbox
+        from kbench.run.execution.temporary import runner_folder
+        from kbench.settings import Limits
+        sandbox = Sandbox()
+        sandbox.call(print, {}, Limits())
+        shutil.rmtree(runner_folder())
+        sandbox.call(print, {}, Limits())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert re.search(r"no worker can be started: the folder .*/kbench-\S+ was removed", last), last
+    assert "start the same command again" in last
+
+
 @pytest.mark.parametrize("how", [["script_of_a_user.py"], ["-m", "script_of_a_user"]])
 def test_no_run_executes_the_script_of_the_command_again(tmp_path, how):
     """Also a script without `if __name__ == "__main__"`, which multiprocessing would refuse."""
