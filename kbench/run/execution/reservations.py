@@ -6,6 +6,7 @@ must open the file only once, because closing any descriptor of it releases all 
 keeps its older name, because runners of two releases may share a folder.
 """
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -17,9 +18,10 @@ class Reservations:
     """Reservations of this process in a folder; KbenchError if the folder cannot be written."""
 
     def __init__(self, folder: Path) -> None:
+        self._file = folder / "_claims"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(folder / "_claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise KbenchError(
                 f"cannot write results in {folder}: {error.strerror}; name another folder by "
@@ -33,6 +35,19 @@ class Reservations:
         except OSError:
             return False
         return True
+
+    def require_folder(self) -> None:
+        """Raise KbenchError if the folder was removed, or its disk has gone, since it was opened.
+
+        A row that is written afterwards would create a new folder, without the earlier rows.
+        """
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(self._file), os.fstat(self._fd)):
+                return
+        raise KbenchError(
+            f"the folder {self._file.parent} was removed during the command, with the rows in it; "
+            "start the same command again"
+        )
 
     def give_back(self, key: str) -> None:
         """Release a reservation."""

@@ -327,6 +327,7 @@ class Runner:
 
     def _write(self, run: Run, outcome: RunOutcome, started: datetime) -> None:
         """Write the row of a run that has ended, and its model, curves and log."""
+        self._reservations.require_folder()
         if outcome.provenance is not None:
             self.folder.store_environment(outcome.provenance.environment)
         try:

@@ -91,6 +91,23 @@ def test_what_is_done_is_not_done_again_unless_asked(here):
     }
 
 
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_no_row_is_written_beside_rows_that_were_removed(here, how):
+    """A disk that goes away, and a folder that somebody removes, take the rows of the command."""
+    command = ["-m", "method=nothing", "method.seconds=0.5", "seed=0,1"]
+    runner = start(here, *command)
+    wait_for(lambda: list(here.glob("results/*.parquet")))
+    (here / "results").rename(here / "elsewhere")
+    if how == "replaced":
+        (here / "results").mkdir()
+        (here / "results" / "_claims").touch()
+    _, stderr = runner.communicate(timeout=60)
+    assert runner.returncode == 2
+    assert "kbench: the folder results was removed during the command" in stderr
+    run_here(here, *command, check=0)
+    assert sorted(rows(here)["seed"]) == [0, 1]
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_sweep_leaves_a_row_and_goes_on_later(here, signum):
     command = ["-m", "method=nothing", f"method.marker={here / 'fit'}", "method.seconds=2"]
