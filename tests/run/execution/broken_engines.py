@@ -29,6 +29,9 @@ class _Engine:
     def at_once(self):
         return 3
 
+    def announce_stop(self):
+        pass
+
     def stop(self):
         pass
 

@@ -1,6 +1,8 @@
 """SLURM as an engine, with fake commands: refusals, limits, states from any source, orphans."""
 
+import multiprocessing
 import os
+import queue
 import shutil
 from dataclasses import replace
 
@@ -8,9 +10,15 @@ import pytest
 from fake_slurm import FakeSlurm
 from harness import a_task
 
-from kbench.run.execution.engines import slurm, slurm_job
+from kbench.run.execution.engines import slurm, slurm_job, states
 from kbench.run.execution.engines.on_node import Call, Proof
-from kbench.run.execution.engines.states import REFUSED, ClusterLostError, RemoteJob
+from kbench.run.execution.engines.states import (
+    REFUSED,
+    ClusterLostError,
+    EngineReport,
+    RemoteJob,
+    Stage,
+)
 from kbench.run.execution.guard import RunOutcome
 from kbench.settings import Limits, Settings
 
@@ -379,6 +387,40 @@ def test_a_sweep_of_a_killed_runner_is_taken_over(fake, results, monkeypatch):
     assert sweep.status() == dict.fromkeys(range(5), ("ok", ""))
     sweep.engine.close()
     assert not (results / "_slurm").exists()
+
+
+def test_of_a_sweep_that_was_stopped_and_killed_only_results_are_taken_over(
+    fake, results, monkeypatch
+):
+    """After Ctrl-C twice, and if SLURM did not answer, jobs report afterwards that they ended."""
+    stopped = Sweep(results, runs_per_job=1).start(3)
+    stopped.job("1_0", monkeypatch)
+    stopped.begins("1_1")
+    stopped.begins("1_2")
+    name = slurm.names(stopped.engine._sweep / "job-1_1")[0]
+    report = EngineReport(Stage.FINISHED, outcome=RunOutcome("interrupted"))
+    slurm_job.put(stopped.engine._sweep / "done" / name, report)
+    (stopped.engine._sweep / "job-1_1" / name).unlink()
+    stopped.engine.announce_stop()
+    os.close(stopped.engine._lock)
+    sweep = Sweep(results, runs_per_job=1)
+    assert sweep.said[0].endswith("killed: 1 results; jobs of another command are cancelled")
+    assert f"--name kbench-{stopped.engine._sweep.name}" in (fake.folder / "cancelled").read_text()
+    sweep.start(3)
+    assert sweep.status() == {0: ("ok", "")}
+    assert len(slurm.names(sweep.engine._sweep / "todo")) == 2
+
+
+def test_an_engine_that_waits_for_its_library_learns_of_a_stop(fake, results):
+    """Jobs then end their runs, although the controller of SLURM does not answer."""
+    engine = Sweep(results).engine
+    here, there = multiprocessing.Pipe()
+    here.send(("stop",))
+    here.close()
+    orders = queue.SimpleQueue()
+    states._listen(there, engine, orders)
+    assert [orders.get(), orders.get()] == [("stop",), None]
+    assert (engine._sweep / "stop").exists()
 
 
 def test_two_runners_have_two_folders(fake, results):

@@ -62,6 +62,9 @@ class _Daemons:
                 f"the cluster has had no worker for {_LOST_S:g} s{no_answer}; start workers"
             )
 
+    def announce_stop(self) -> None:
+        pass  # only the scheduler reaches the workers
+
     def at_once(self) -> int:
         return max(1, min(self._n_slots, self._settings.parallel.jobs))
 

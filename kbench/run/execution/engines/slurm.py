@@ -185,13 +185,17 @@ class Slurm:
         listed = ", ".join(sorted(set(states.values())))
         return f"{counted(len(states), 'job')} in SLURM's queue ({listed})"
 
+    def announce_stop(self) -> None:
+        with contextlib.suppress(OSError):  # the folder may have been removed
+            (self._sweep / "stop").touch()
+
     def stop(self) -> None:
-        (self._sweep / "stop").touch()
+        self.announce_stop()
         self._not_begun = list(self._take(self._sweep / "todo"))
         self._cancel(self._sweep, "--state=PENDING")
 
     def close(self) -> None:
-        (self._sweep / "stop").touch()
+        self.announce_stop()
         self._cancel(self._sweep)  # also jobs that SLURM has queued anew
         for job in self._jobs.values():
             self._clean(job, failed=False)
@@ -372,6 +376,7 @@ class Slurm:
         """Take the folder of a sweep whose runner was killed, or make a new one."""
         self._home.mkdir(parents=True, exist_ok=True)
         self._lock, self._sweep = -1, self._home / uuid.uuid4().hex[:8]
+        others: list[tuple[Path, int]] = []  # further sweeps, and sweeps that the user has stopped
         for folder in sorted(self._home.iterdir()):
             if folder.name[0] == "." or not folder.is_dir():
                 continue
@@ -382,32 +387,40 @@ class Slurm:
                 continue
             if lock is None:
                 continue
-            if self._lock < 0:
+            if self._lock >= 0 or (folder / "stop").exists():
+                others.append((folder, lock))
+            else:
                 self._lock, self._sweep = lock, folder
-                continue
-            # Of a further sweep only the reports are taken over; its jobs are cancelled.
-            self._cancel(folder)
-            for name in names(folder / "done"):
-                (folder / "done" / name).replace(self._sweep / "done" / name)
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
         if self._lock < 0:
             hidden = self._home / f".{self._sweep.name}"  # name of the folder until it is locked
             for name in ("todo", "done", "log"):
                 (hidden / name).mkdir(parents=True)
             self._lock = take_lock(hidden) or -1
             hidden.rename(self._sweep)
-            return
-        (self._sweep / "stop").unlink(missing_ok=True)
-        for _ in self._take(self._sweep / "todo"):
-            pass
-        _, alive = self._ask("squeue", "-h", "-r", "-o", "%i", "--name", _name(self._sweep))
-        folders = self._begun_jobs()
-        self._jobs = {job_id: _Job(job_id) for job_id in [*folders, *alive.split()]}
+            is_new = True
+        else:
+            for _ in self._take(self._sweep / "todo"):
+                pass
+            _, alive = self._ask("squeue", "-h", "-r", "-o", "%i", "--name", _name(self._sweep))
+            self._jobs = {job_id: _Job(job_id) for job_id in [*self._begun_jobs(), *alive.split()]}
+            is_new = False
+        for folder, lock in others:  # only reports are taken over, and jobs are cancelled
+            self._cancel(folder)
+            for path in (folder / "done" / name for name in names(folder / "done")):
+                outcome = pickle.loads(path.read_bytes()).outcome
+                if outcome is None or outcome.status != "interrupted":
+                    path.replace(self._sweep / "done" / path.name)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
         done = names(self._sweep / "done")
-        self._taken_over = {*done, *(n for f in folders.values() for n in names(f))}
-        jobs_text = f" and jobs {', '.join(self._jobs)}" if self._jobs else ""
-        self._say(f"taken over from a command that was killed: {len(done)} results{jobs_text}")
+        at_work = (name for folder in self._begun_jobs().values() for name in names(folder))
+        self._taken_over = {*done, *at_work}
+        if others or not is_new:
+            jobs_text = f" and jobs {', '.join(self._jobs)}" if self._jobs else ""
+            also = "; jobs of another command are cancelled" if others else ""
+            self._say(
+                f"taken over from a command that was killed: {len(done)} results{jobs_text}{also}"
+            )
 
 
 def _name(sweep: Path) -> str:

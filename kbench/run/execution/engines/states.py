@@ -137,6 +137,9 @@ class Engine(Protocol):
     def at_once(self) -> int:
         """Number of runs that the cluster does at the same time."""
 
+    def announce_stop(self) -> None:
+        """Let runs end that can do so without the library; called while it may not answer."""
+
     def stop(self) -> None:
         """End every run."""
 
@@ -174,7 +177,7 @@ def serve(
     tell("ready", engine.patience_s)
     # A thread receives the orders, so that the runner never waits for the engine's library.
     orders: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(connection, orders), daemon=True).start()
+    threading.Thread(target=_listen, args=(connection, engine, orders), daemon=True).start()
     next_alive = 0.0
     try:
         while True:
@@ -199,11 +202,16 @@ def serve(
         _leave(engine, runner_lost=runner_lost)
 
 
-def _listen(connection: Connection, orders: "queue.SimpleQueue[tuple[Any, ...] | None]") -> None:
+def _listen(
+    connection: Connection, engine: Engine, orders: "queue.SimpleQueue[tuple[Any, ...] | None]"
+) -> None:
     """Queue the runner's orders, and None when the runner has ended."""
     with contextlib.suppress(EOFError, OSError):
         while True:
-            orders.put(connection.recv())
+            order = connection.recv()
+            if order[0] == "stop":
+                engine.announce_stop()
+            orders.put(order)
     orders.put(None)
 
 
