@@ -62,8 +62,9 @@ class Cluster:
         engine: Callable[[Settings, Say], Engine] | None = None,
     ) -> None:
         parallel = settings.parallel
-        self._name, self._model_mb = parallel.backend, parallel.model_mb
+        self._name, self._model_mb, self._hint = parallel.backend, parallel.model_mb, ""
         if parallel.address:
+            self._hint = f"; is that the address of a scheduler of {self._name}?"
             self._name += f" at parallel.address={parallel.address}"
         self._preload, self._proof = tuple(preload), Proof()
         self._proofs: dict[Path, Path | None] = {}
@@ -158,15 +159,18 @@ class Cluster:
             self._end_all("stopped by the user")
         elif now > self._heard_at + self._patience_s:
             self._process.kill()
-            self._give_up(f"{self._name} has not answered for {self._patience_s:g} s")
-        elif now > max(self._reported_at, self._warned_at) + MESSAGE_INTERVAL_S and self._jobs:
+            hint = "" if self._ready else self._hint
+            self._give_up(f"{self._name} has not answered for {self._patience_s:g} s{hint}")
+        elif now > max(self._reported_at, self._warned_at) + MESSAGE_INTERVAL_S and (
+            self._jobs or not self._ready
+        ):
             self._warned_at = now
             waits_for = self._waits_for
             if not (waits_for or any(job.begun for job in self._jobs.values())):
                 waits_for = f"a worker of {self._name} that begins one"
             if now > self._heard_at + MESSAGE_INTERVAL_S:
                 _LOG.warning(f"{self._name} has not answered for {now - self._heard_at:.0f} s")
-            elif waits_for:
+            elif waits_for and self._ready:
                 _LOG.warning(f"{counted(len(self._jobs), 'run')} to do, waiting for {waits_for}")
 
     def _hear(self, kind: str, content: Any) -> None:

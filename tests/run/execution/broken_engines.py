@@ -110,3 +110,8 @@ class Refuses(_Engine):
 class Fails(_Engine):
     def __init__(self, settings, say):
         raise OSError("the library\nsays goodbye")
+
+
+class NeverConnects(_Engine):
+    def __init__(self, settings, say):
+        time.sleep(600)

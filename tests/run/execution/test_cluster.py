@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import broken_engines
 import pandas as pd
@@ -139,6 +140,41 @@ def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
     time.sleep(0.06)
     with pytest.raises(states.ClusterLostError, match=r"has had no worker for 0\.05 s"):
         engine._check_workers()
+
+
+class SilentWorker:
+    """The client of a cluster of two workers, one of which sends no heartbeat."""
+
+    scheduler, status = SimpleNamespace(identity=None), "running"
+
+    def sync(self, ask, callback_timeout):
+        beats = {"tcp://a": 1.0, "tcp://b": time.monotonic()}
+        return {"workers": {a: {"nthreads": 1, "last_seen": beats[a]} for a in beats}}
+
+
+def test_a_worker_of_dask_that_is_stopped_is_said_and_does_not_count(monkeypatch):
+    monkeypatch.setattr(daemons, "_POLL_S", 0.0)
+    monkeypatch.setattr(daemons, "_LOST_S", 0.05)
+    engine = object.__new__(daemons.Dask)
+    daemons._Daemons.__init__(engine, Settings())
+    engine._client, engine._beats, engine._n_silent = SilentWorker(), {}, 0
+    assert engine._ask() == 2
+    assert engine.waits_for() is None
+    time.sleep(0.06)
+    assert engine._ask() == 1
+    assert engine.waits_for() == "1 worker of 2, silent for more than 0.05 s"
+
+
+def test_an_address_at_which_nothing_answers_is_said_and_given_up(monkeypatch, caplog):
+    monkeypatch.setattr(cluster, "_OPEN_S", 0.5)
+    monkeypatch.setattr(cluster, "_LOOK_S", 0.05)
+    monkeypatch.setattr(cluster, "SAY_S", 0.1)
+    settings = Settings()
+    settings.parallel = replace(settings.parallel, backend="dask", address="tcp://here:1")
+    name = "dask at parallel.address=tcp://here:1 has not answered for"
+    with pytest.raises(ConfigError, match=rf"{name} 0\.5 s; is that the address of a scheduler of"):
+        cluster.Cluster(settings, [], broken_engines.NeverConnects)
+    assert name in caplog.messages[0]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from kbench.errors import ConfigError, quoted, with_type
+from kbench.errors import ConfigError, counted, quoted, with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
 from kbench.run.execution.engines.states import ClusterLostError, EngineReport, Say, Stage
 from kbench.run.execution.guard import RunOutcome
@@ -110,6 +110,9 @@ class Dask(_Daemons):
         self._client.subscribe_topic(self._sweep, lambda event: self._begun.append(event[1]))
         self._futures: dict[int, Any] = {}
         self._stopping = False
+        # Address of a worker -> its last heartbeat and the time when that was read.
+        self._beats: dict[str, tuple[Any, float]] = {}
+        self._n_silent = 0  # workers that have sent no heartbeat for `_LOST_S`
 
     def submit(self, number: int, call: Call) -> None:
         arguments = self._sweep, number, call
@@ -138,13 +141,32 @@ class Dask(_Daemons):
         """The report of a cancelled run; raises ClusterLostError if `stop` did not cancel it."""
         if self._stopping:
             return EngineReport(Stage.CANCELLED)
+        if self._client.status == "running":
+            raise ClusterLostError("another client has restarted the cluster or cancelled its runs")
         raise ClusterLostError(
             "the cluster has had no worker since its scheduler was lost; start both again"
         )
 
     def _ask(self) -> int:
-        ask = self._client.scheduler.ncores
-        return sum(self._client.sync(ask, callback_timeout=_ANSWER_S).values())
+        """Slots of the workers that send heartbeats: Dask itself takes a worker whose process is
+        stopped for alive, for five minutes."""
+        ask = self._client.scheduler.identity
+        workers = self._client.sync(ask, callback_timeout=_ANSWER_S)["workers"]
+        now, before = time.monotonic(), self._beats
+        self._beats = {}
+        for address, worker in workers.items():
+            beat, since = before.get(address, (None, now))
+            last = worker["last_seen"]
+            self._beats[address] = (last, now if last != beat else since)
+        answering = [a for a, (_, since) in self._beats.items() if now - since < _LOST_S]
+        self._n_silent = len(workers) - len(answering)
+        return sum(workers[address]["nthreads"] for address in answering)
+
+    def waits_for(self) -> str | None:
+        if not self._n_silent:
+            return None
+        workers = counted(self._n_silent, "worker")
+        return f"{workers} of {len(self._beats)}, silent for more than {_LOST_S:g} s"
 
     def stop(self) -> None:
         self._stopping = True
