@@ -10,6 +10,7 @@ import pytest
 from fake_slurm import FakeSlurm
 from harness import a_task
 
+from kbench.errors import ConfigError
 from kbench.run.execution.engines import slurm, slurm_job, states
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.states import (
@@ -279,6 +280,14 @@ def test_variables_of_the_shell_that_contradict_the_command_are_dropped(fake, re
     variables = (fake.folder / "variables").read_text()
     assert {line.partition("=")[0] for line in variables.split()}.isdisjoint(dropped)
     assert variables.count("SBATCH_ACCOUNT=other") == variables.count("SLURM_CONF=other") > 1
+
+
+@pytest.mark.parametrize("command", slurm._COMMANDS)
+def test_a_command_of_slurm_that_is_absent_is_named(fake, results, monkeypatch, command):
+    (fake.folder / command).unlink()
+    monkeypatch.setenv("PATH", str(fake.folder))
+    with pytest.raises(ConfigError, match=f"needs SLURM's command {command}, which is in no"):
+        Sweep(results)
 
 
 def test_a_folder_of_the_sweep_that_is_removed_is_one_line(fake, results):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import counted, quoted
+from kbench.errors import ConfigError, counted, quoted
 from kbench.run.execution.engines import slurm_job
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
@@ -52,6 +52,8 @@ _BUSY = re.compile(r"contact slurm|timed out|try again|not available|unavailable
 _OUT_OF_MEMORY = re.compile(r"exceeded.*memory limit|oom.kill|out of memory", re.I)
 _TIME_OUT = re.compile(r"DUE TO TIME LIMIT|User defined signal 2", re.I)
 _CANCELLED = re.compile(r"CANCELLED AT \S+ \*\*\*")
+# The commands of SLURM without which no job can be submitted, watched or cancelled.
+_COMMANDS = ("sbatch", "squeue", "scancel", "srun")
 # Variables of the shell that would change the answers of SLURM's commands, or override what is set
 # in a job: `sbatch` prefers its variables to the options in a script.
 _QUERIES = ("SQUEUE_", "SACCT_", "SCANCEL_")
@@ -108,6 +110,12 @@ class Slurm:
         self._cluster = options.pop("cluster", "slurm")
         for name in _variables_to_drop(options):
             del os.environ[name]
+        absent = [name for name in _COMMANDS if shutil.which(name) is None]
+        if absent and self._cluster == "slurm":
+            raise ConfigError(
+                f"parallel.backend=slurm needs SLURM's command {absent[0]}, which is in no folder "
+                "of PATH; start kbench on a login node, or load SLURM's module"
+            )
         self._home = Path(settings.results_dir).absolute() / "_slurm"
         self._numbers: dict[str, int] = {}  # name of a run in the folder -> its number
         self._restarted: set[str] = set()  # names of runs that are started once more
@@ -300,7 +308,7 @@ class Slurm:
             return EngineReport(Stage.LOST, self._terms.out_of_memory(where), status="memory")
         if job.state == "CANCELLED" or (job.state == "GONE" and _CANCELLED.search(log)):
             return EngineReport(Stage.CANCELLED, f"cancelled by SLURM, {where}")
-        lines = log.strip().splitlines() or ["no output"]
+        lines = log.strip().splitlines() or [f"no output; is the disk of {self._home} full?"]
         # Lines with "Error" or "error" name the reason better than the last line.
         last = quoted(([line for line in lines if "rror" in line] or lines)[-1])
         return EngineReport(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
