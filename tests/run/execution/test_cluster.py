@@ -168,7 +168,7 @@ def test_a_worker_of_dask_that_is_stopped_is_said_and_does_not_count(monkeypatch
 def test_an_address_at_which_nothing_answers_is_said_and_given_up(monkeypatch, caplog):
     monkeypatch.setattr(cluster, "_OPEN_S", 0.5)
     monkeypatch.setattr(cluster, "_LOOK_S", 0.05)
-    monkeypatch.setattr(cluster, "SAY_S", 0.1)
+    monkeypatch.setattr(cluster, "MESSAGE_INTERVAL_S", 0.1)
     settings = Settings()
     settings.parallel = replace(settings.parallel, backend="dask", address="tcp://here:1")
     name = "dask at parallel.address=tcp://here:1 has not answered for"
