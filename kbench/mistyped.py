@@ -168,7 +168,7 @@ def _syntax_hint(key: str, value: str) -> str:
         return "a value is missing at a comma"
     if re.search(r"[\s;]+[\w.]+=", value):
         return "words are separated by blanks outside quotes"
-    if value.startswith("{"):
+    if re.fullmatch(r"\{[^{}]*\}", value):
         return (
             f"several values are written -m {key}={value.strip('{}')}; a mapping is '{{name: 1}}'"
         )
@@ -205,7 +205,7 @@ def syntax_error(typed: str, reason: str, *, intervals: bool) -> ConfigError:
     if value and re.fullmatch(r"[-+\d.e^*/()]+", value):
         return ConfigError(f"{text}: write the number out, as in {key}=1000")
     reason = one_line(reason.split("\n")[0])
-    if "NoViableAlt" in reason:
+    if "NoViableAlt" in reason or "no viable alternative" in reason:
         reason = "a character that Hydra does not read outside quotes"
     if hint := _syntax_hint(key, value):
         return ConfigError(f"{text}: {hint}")

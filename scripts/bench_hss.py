@@ -287,5 +287,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    from usage import answer_help
+
+    answer_help(__doc__)
     with threadpool_limits(1):
         main()

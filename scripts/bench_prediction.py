@@ -75,6 +75,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    from usage import answer_help
+
+    answer_help(__doc__)
     numba.set_num_threads(1)
     with threadpool_limits(1):
         main()

@@ -82,6 +82,9 @@ def main(folder: Path, document: Path) -> None:
 
 
 if __name__ == "__main__":
+    from usage import answer_help
+
+    answer_help(__doc__)
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) == 3 else "docs/tuned.md"))

@@ -243,4 +243,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    from usage import answer_help
+
+    answer_help(__doc__)
     sys.exit(main())

@@ -471,4 +471,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    from usage import answer_help
+
+    answer_help(__doc__)
     main(sys.argv[1:])

@@ -1,7 +1,9 @@
 """The subcommands of `kbench`, one module each.
 
 A module reads the words of its command, calls the functions of `kbench.run`, `kbench.report` and
-`kbench.data` that do the work, and prints. `kbench.cli` chooses the command.
+`kbench.data` that do the work, and prints. `kbench.cli` chooses the command. For completion, a
+module names its keys (`KEYS`), its bare words and flags (`WORDS`), and says whether it takes the
+words of a run, too (`TAKES_RUN`).
 """
 
 # Subcommand -> (description, module of this package with main(argv) -> exit code)

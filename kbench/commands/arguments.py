@@ -29,28 +29,29 @@ _HYDRA_FLAGS = {
 
 
 def parse_words(
-    argv: Sequence[str], keys: Iterable[str], listed: Iterable[str] | None = None
+    argv: Sequence[str],
+    keys: Iterable[str],
+    listed: Iterable[str] | None = None,
+    *,
+    flags: Sequence[str] = (),
 ) -> tuple[list[str], dict[str, str]]:
-    """Divide arguments into bare words and the values of key=value words.
+    """Divide arguments into bare words, `flags` among them, and the values of key=value words.
 
     `listed` : the keys that error messages list, by default all of `keys`.
 
-    Raises ConfigError: a key is not among `keys`, is given twice or without a value, or a word is a
-    flag.
+    Raises ConfigError: a key is not among `keys`, is given twice or without a value, or a word is
+    another flag.
     """
     allowed = list(keys)
     bare_words: list[str] = []
     values: dict[str, str] = {}
     for word, next_word in zip_longest(argv, argv[1:], fillvalue=""):
         key, equals, value = word.partition("=")
-        if not equals and not word.startswith("-"):
+        if word in flags or (not equals and not word.startswith("-")):
             bare_words.append(word)
         elif not equals or key not in allowed:
-            raise ConfigError(
-                _unknown_word_message(
-                    word, next_word, allowed, allowed if listed is None else listed
-                )
-            )
+            offered = [*flags, *(f"{name}=..." for name in (allowed if listed is None else listed))]
+            raise ConfigError(_unknown_word_message(word, next_word, [*allowed, *flags], offered))
         elif key in values:
             raise ConfigError(f"{key} is given twice, by {key}={values[key]} and {word}")
         elif not value:
@@ -61,19 +62,20 @@ def parse_words(
 
 
 def _unknown_word_message(
-    word: str, next_word: str, allowed: Sequence[str], listed: Iterable[str]
+    word: str, next_word: str, allowed: Sequence[str], offered: Sequence[str]
 ) -> str:
     """The error message for a flag, or for KEY=VALUE whose key is not in `allowed`.
 
     next_word : the next word, which may be the value of a flag
+    offered : flags and keys that the message lists
     """
     key, _, value = word.partition("=")
     name = key.lstrip("-+~")
     if key != name and name in allowed:
         return f"this command takes no {key}: write {name}={value or next_word or 'VALUE'}"
     hint = synonym(key, allowed) or nearest(name, allowed)
-    if not hint and listed:
-        hint = f"; it takes {', '.join(f'{item}=...' for item in listed)}"
+    if not hint and offered:
+        hint = f"; it takes {', '.join(offered)}"
     return f"no key of this command is called {key!r}{hint}"
 
 

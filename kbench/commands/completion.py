@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 def candidates(words: Sequence[str]) -> list[str]:
     """Completions of the last word, which may be empty, of the `words` after `kbench`."""
     *previous, last = words or [""]
-    if previous and previous[0] in COMMANDS and previous[0] != "plan":  # plan takes a run's words
+    if previous and previous[0] in COMMANDS:
         completions = _words_of_command(COMMANDS[previous[0]][1], previous[1:], last)
     else:
         completions = _words_of_run(previous, last)
@@ -81,11 +81,12 @@ def _words_of_command(module: str, previous: Sequence[str], last: str) -> list[s
     """Bare words, keys and names that a command takes."""
     command = import_module(f"kbench.commands.{module}")
     keys = getattr(command, "KEYS", ())
+    of_run = _words_of_run(previous, last) if getattr(command, "TAKES_RUN", False) else []
     if "=" in last:
         key = last.partition("=")[0]
-        return _completed_options(key, last) if key in keys and key in GROUPS else []
+        return _completed_options(key, last) if key in keys and key in GROUPS else of_run
     names = options("dataset") if module == "datasets" and previous else ()
-    return [*getattr(command, "WORDS", ()), *(f"{key}=" for key in keys), *names]
+    return [*getattr(command, "WORDS", ()), *(f"{key}=" for key in keys), *names, *of_run]
 
 
 def _words_of_run(previous: Sequence[str], last: str) -> list[str]:

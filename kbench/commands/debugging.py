@@ -22,6 +22,7 @@ from kbench.errors import ConfigError
 from kbench.mistyped import key_of
 from kbench.settings import Limits
 
+KEYS = ("results_dir", "pdb")
 # Keys of a data set that a row's command may not set: addresses of downloads and generators, and
 # facts that the row's columns state. `_DESCRIPTION` has keys that only describe the data.
 _REFUSED = ("source.files", "source.kind", "source.bundled", "source.generator", "facts", "assumed")
@@ -36,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.execution.worker import run as do_run
     from kbench.run.planning.plan import make_plan
 
-    bare_words, values = parse_words(argv, ["results_dir", "pdb"])
+    bare_words, values = parse_words(argv, KEYS)
     if len(bare_words) != 1:
         raise ConfigError("kbench debug takes one KEY, as in `kbench debug 3f9a01c2`")
     opens_debugger = parse_boolean("pdb", values.get("pdb", "false"))
@@ -75,10 +76,10 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     key of kbench.
     """
     from kbench.config import hydra_value
-    from kbench.data.configs.keys import KEYS
+    from kbench.data.configs.keys import KEYS as DATASET_KEYS
     from kbench.run.planning.tuned_files import NO_TUNED_FILE
 
-    data_keys = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIPTION]
+    data_keys = [k for k in DATASET_KEYS if not k.startswith(_REFUSED) and k not in _DESCRIPTION]
     data_keys.append("holdout")  # a search writes this whole group in one word
     try:
         command_words, _, _ = parse_overrides(shlex.split(row["command"] or "")[1:])

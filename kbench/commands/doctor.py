@@ -18,7 +18,10 @@ from typing import Any
 
 from kbench.commands.arguments import parse_words
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 
+KEYS = ("results_dir", "datasets_dir")
+FLAGS = WORDS = ("--compile",)
 # Optional extra of the package -> a module that it installs.
 EXTRAS = {extra: extra for extra in ("mlflow", "optuna", "ray", "torch", "xrfm")}
 EXTRAS |= {"dask": "distributed", "intelex": "sklearnex", "models": "skops", "slurm": "submitit"}
@@ -33,12 +36,9 @@ def main(argv: Sequence[str]) -> int:
 
     if "--compile" in argv:
         return _compile([word for word in argv if word != "--compile"])
-    for word in argv:
-        if word.lstrip("-").startswith("compil"):
-            raise ConfigError(f"kbench doctor takes no {word}: write --compile")
-    words, values = parse_words(argv, ["results_dir", "datasets_dir"])
+    words, values = parse_words(argv, KEYS, flags=FLAGS)
     if words:
-        raise ConfigError(f"kbench doctor takes no {words[0]!r}")
+        raise ConfigError(f"kbench doctor takes no {words[0]!r}{nearest(words[0], FLAGS)}")
     environment = describe()
     print(f"environment {environment_id(environment)}")
     _print_nested(environment)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from kbench.commands.arguments import parse_words
 from kbench.errors import ConfigError
 
+KEYS = ("results_dir",)
+
 
 def main(argv: Sequence[str]) -> int:
     """Copy the rows; exit code 0."""
@@ -18,7 +20,7 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.results.imported_rows import gather
     from kbench.run.results.publishing import published_rows
 
-    sources, values = parse_words(argv, ["results_dir"])
+    sources, values = parse_words(argv, KEYS)
     if len(sources) != 1:
         raise ConfigError("kbench import takes one address or folder that kbench publish wrote")
     site = sources[0].removesuffix("index.html")

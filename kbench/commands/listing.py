@@ -24,8 +24,9 @@ KINDS = {
     "limits": "limits",
     "parallel": "parallel",
 }
-WORDS = (*KINDS, "--json")
 KEYS = ("datasets_dir",)
+FLAGS = ("--json",)
+WORDS = (*KINDS, *FLAGS)
 _ROLES = (
     "mission: a method of the papers, or of kbench; baseline: a method for comparison; diagnostic: "
     "a measurement, which rankings leave out; plugin: a method of another package"
@@ -36,12 +37,11 @@ _MIN_WIDTH = 30
 
 def main(argv: Sequence[str]) -> int:
     """Print one line per name; exit code 0."""
-    words, values = parse_words([word for word in argv if word != "--json"], KEYS)
-    for word in words:
-        one_of("the kind of names", word, KINDS)
+    words, values = parse_words(argv, KEYS, flags=FLAGS)
+    named = [one_of("the kind of names", word, KINDS) for word in words if word not in FLAGS]
     datasets_dir = values.get("datasets_dir", "datasets")
-    listed = {k: _entries(k, datasets_dir) for k in words or ("methods", "datasets", "experiments")}
-    if "--json" in argv:
+    listed = {k: _entries(k, datasets_dir) for k in named or ("methods", "datasets", "experiments")}
+    if "--json" in words:
         print(
             json.dumps(
                 {k: [_record(k, e) for e in entries] for k, entries in listed.items()}, indent=1

@@ -12,10 +12,12 @@ from pathlib import Path
 from kbench.commands.arguments import parse_words, results_folder
 from kbench.errors import ConfigError
 
+KEYS = ("results_dir",)
+
 
 def main(argv: Sequence[str]) -> int:
     """Merge and print what was done; exit code 0."""
-    others, values = parse_words(argv, ["results_dir"])
+    others, values = parse_words(argv, KEYS)
     if not others:
         print(results_folder(values).merge())
         return 0

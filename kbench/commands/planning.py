@@ -18,6 +18,9 @@ from kbench.commands.running import more_runs_text
 from kbench.config import composer
 from kbench.errors import ConfigError, counted
 
+KEYS = ("show",)
+TAKES_RUN = True
+
 
 def main(argv: Sequence[str]) -> int:
     """Print the plan; exit code 0."""
@@ -28,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError("kbench plan has no --cfg; `kbench method=... --cfg job` shows a config")
     show_words = [word for word in overrides if word.startswith("show=")]
     overrides = [word for word in overrides if word not in show_words]
-    show = parse_words(show_words, ["show"])[1].get("show", "summary")
+    show = parse_words(show_words, KEYS)[1].get("show", "summary")
     one_of("show", show, ["summary", "runs"])
     sandbox = worker_sandbox(overrides)
 

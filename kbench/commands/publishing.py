@@ -13,13 +13,15 @@ from pathlib import Path
 from kbench.commands.arguments import parse_boolean, parse_words, results_folder
 from kbench.errors import ConfigError
 
+KEYS = ("out", "results_dir", "reference")
+
 
 def main(argv: Sequence[str]) -> int:
     """Write the site; exit code 0."""
     from kbench.report import write_report
     from kbench.run.results.publishing import publish_rows
 
-    bare_words, values = parse_words(argv, ["out", "results_dir", "reference"])
+    bare_words, values = parse_words(argv, KEYS)
     if bare_words:
         raise ConfigError(f"kbench publish takes out=FOLDER, not {bare_words[0]!r}")
     reference = parse_boolean("reference", values.get("reference", "false"))

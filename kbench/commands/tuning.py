@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from kbench.run.search.result import SearchResult
 
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
+KEYS = tuple(f"tune.{key}" for key in _KEYS)
+TAKES_RUN = True
 # Keys that need a search among several settings.
 _SEARCH_KEYS = ("cv", "halving", "factor", "min_rows")
 _MAX_PRINTED = 5  # largest number of settings, and of failed trials, that are printed; set by hand
@@ -141,7 +143,7 @@ def _value_text(value: Any) -> str:
 
 def _parse_search(words: Sequence[str]) -> Search:
     """The search that the words tune.KEY=VALUE describe; ConfigError if one of them is wrong."""
-    _, values = parse_words(words, [f"tune.{key}" for key in _KEYS])
+    _, values = parse_words(words, KEYS)
     options = {key.removeprefix("tune."): value for key, value in values.items()}
     if "cv" in options and "validation" in options:
         raise ConfigError("tune.cv and tune.validation are both given; use one of them")

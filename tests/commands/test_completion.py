@@ -26,6 +26,10 @@ from kbench.config import options
         ("limits.", ["limits.wall_s=", "limits.threads="], []),
         ("parallel=", ["parallel=dask"], []),
         ("plan method=sv", ["method=svc"], []),
+        ("plan ", ["method=", "seed=", "show="], ["methods"]),
+        ("tune ", ["method=", "seed=", "tune.cv="], ["methods"]),
+        ("tune method=svc,kn", ["method=svc,knn"], []),
+        ("tune method=svc method.", ["method.C="], ["method.k="]),
         ("list ", ["methods", "--json"], ["method="]),
         ("data check ij", ["ijcnn1"], []),
         ("completion ", list(SHELLS), []),
@@ -39,6 +43,15 @@ def test_candidates(line, some, none):
     assert set(some) <= set(found)
     assert not set(none) & set(found)
     assert all(word.startswith(line.split(" ")[-1]) for word in found)
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"completion", "plan"}))
+def test_every_key_of_a_command_is_offered(command, capsys):
+    """The keys and flags are those that the command names when it meets another one."""
+    assert main([command, "tune.z=1" if command == "tune" else "z=1"]) == 2
+    named = capsys.readouterr().err.partition("it takes ")[2].replace("...", "").split()
+    assert named
+    assert {word.strip(",") for word in named} <= set(candidates([command, ""]))
 
 
 def test_every_command_and_every_method_is_offered():

@@ -237,6 +237,7 @@ def test_a_mistake_is_one_line(digits, predict, tmp_path, words, named):
         ("a,colour\n1,red\n", "'kind'"),
         ("a,colour,kind,more\n1,red,x,2\n", "'more'"),
         ("a,colour,kind\nred,1,x\n", "should be a number"),
+        ("a\n1\n2\n", "1 field .*, the training file had the columns a, colour, kind"),
     ],
 )
 def test_a_table_that_does_not_fit_the_model_is_one_line(mixed, predict, tmp_path, rows_, named):

@@ -5,6 +5,7 @@ could put it there. Long lists of sizes are constants of the scripts, which are 
 the scripts print is not judged: their figures belong to the data and sizes that they state.
 """
 
+import ast
 import importlib
 import os
 import subprocess
@@ -15,6 +16,7 @@ from unittest import mock
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
+WITH_MAIN = [p for p in sorted(SCRIPTS.glob("*.py")) if "__main__" in p.read_text("utf-8")]
 GENERATED = """
 name: {name}
 about: generated rows in the place of a file
@@ -158,6 +160,7 @@ ELSEWHERE = {
     "reference": "tests/run/results/test_reference_script.py",
     "reference_plan": "tests/run/results/test_reference_script.py",
     "sklearn_suites": "tests/scripts/test_sklearn_suites.py",
+    "usage": "tests/scripts/test_scripts.py",
     "torture": "tests/run/execution/test_torture.py",
 }
 
@@ -188,6 +191,17 @@ def here(tmp_path, monkeypatch):
 
 def test_no_script_is_left_out():
     assert {path.stem for path in SCRIPTS.glob("*.py")} == {*RUNS, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("path", WITH_MAIN, ids=lambda path: path.stem)
+def test_help_describes_a_script(tmp_path, path):
+    done = subprocess.run(
+        [sys.executable, path, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    description = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert description[:20] in " ".join(done.stdout.split())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -171,7 +171,9 @@ def task_of(format_name: str, parts: Mapping[str, list[Path]], source: Mapping[s
         n_rows += values.size
         labels = _as_labels(targets)
         numbers = [value for value in labels if isinstance(value, float)]
-        if len(labels) > 2 and (len(numbers) > MAX_CLASSES or any(v % 1 for v in numbers)):
+        # Float64 does not distinguish whole numbers from 2^53 on, so they are not classes.
+        no_class = any(v % 1 or abs(v) >= 2.0**53 for v in numbers)
+        if len(labels) > 2 and (len(numbers) > MAX_CLASSES or no_class):
             return "regression"
         if n_rows >= _TASK_ROWS and len(labels) > 1:  # the rows may be sorted by their targets
             break

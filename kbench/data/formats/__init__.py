@@ -209,10 +209,12 @@ def require_present(
 def require_targets(
     y: np.ndarray, where: Callable[[int], str], target_range: Sequence[float] | None
 ) -> None:
-    """Refuse a target outside `target_range` (least, largest); y : (n,)."""
-    if not target_range:
-        return
-    low, high = target_range
+    """Refuse a target outside `target_range` (least, largest); y : (n,).
+
+    Without a range, targets should lie in that of float32: squares of targets from 1e154 on, which
+    scales and scores sum, are infinite.
+    """
+    low, high = target_range or (-FLOAT32_OVERFLOW, FLOAT32_OVERFLOW)
     outside = np.flatnonzero((y < low) | (y > high))
     if outside.size:
         raise DataError(

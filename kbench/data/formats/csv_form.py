@@ -154,9 +154,12 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     about = f"{counted(len(fields), 'field')} between delimiters {delimiter!r}"
     one_feature = options.known is not None and len(options.known["columns"]) == 1
     if len(fields) < 2 and not one_feature and not (sample and len(sample[0]) == 2):
+        wanted = "should be two at least"
+        if options.known is not None:
+            wanted = f"the training file had the columns {listed(options.known['columns'])}"
         raise DataError(
-            f"{path}:{lineno}: {about}, should be two at least; set dataset.source.columns."
-            f"delimiter to one of {', '.join(DELIMITERS)}"
+            f"{path}:{lineno}: {about}, {wanted}; if fields have another delimiter, set "
+            f"dataset.source.columns.delimiter to one of {', '.join(DELIMITERS)}"
         )
     if names and len(names) != len(fields):
         raise DataError(f"{path}:{lineno}: {about}, dataset.source.columns.names has {len(names)}")

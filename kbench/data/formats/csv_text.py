@@ -84,13 +84,19 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
         for line, text in _pieces(path, pattern):
             _read_piece(text, line, form, path, options)
     form, last = form_of(head, delimiter, options, path), None
+    n, sums = 0, dict.fromkeys(form.names, 0.0)
     for line, text in _pieces(path, pattern):
         table = _read_piece(text, line, form, path, options)
         if table is not None:
             last = table if table.n or last is None else last
+            n += table.n
+            for name in table.features:
+                column = table.columns[name]
+                sums[name] += 0.0 if column.categories else float(np.nansum(column.values))
             yield table
     if last is not None:
         _note_totals(last, options)
+        _note_sums(last, n, sums, options)
     else:
         first = excerpt(head.strip().split(b"\n")[0].decode(errors="replace"))
         raise DataError(f"{path}: no rows, only the line {first!r}")
@@ -106,6 +112,25 @@ def _note_totals(last: Table, options: Options) -> None:
                 f"the last line has {text!r} in the column {printable(name)!r}, as a line of sums "
                 "would; `sed '$d' FILE` leaves it out"
             )
+
+
+def _note_sums(last: Table, n: int, sums: dict[str, float], options: Options) -> None:
+    """Note a last row that holds the sums of the other rows; without a text it looks like a row.
+
+    n, sums : The rows of the file, and the sum of each column of numbers. At least four rows and
+    two sums other than 0 are needed, and rounding to 1e-6 of a sum is allowed; all set by hand.
+    """
+    numbers = [name for name in last.features if last.columns[name].categories is None]
+    if n < 4 or not last.n or len(numbers) < 2:
+        return
+    row = np.array([last.columns[name].values[-1] for name in numbers])
+    others = np.array([sums[name] for name in numbers]) - row
+    equal = np.isclose(row, others, rtol=1e-6, atol=0.0)
+    if equal.all() and np.count_nonzero(row) >= 2:
+        options.note(
+            "the numbers of the last line are the sums of the lines above: if it is not a row, "
+            "`sed '$d' FILE` leaves it out"
+        )
 
 
 def _head(path: Path) -> bytes:
@@ -282,12 +307,13 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
                 raise not_a_row(record, f"{path}:{lineno}")
             _require_closed_quotes(content, line, form, path)
             breaks = record.count("\n")
+            footer = f"; `sed {lineno}d FILE` leaves the line out if it is not a row"
             raise DataError(
                 f"{path}:{lineno}: {counted(len(fields), 'field')} between delimiters "
                 f"{form.delimiter!r}, "
                 f"should be {len(form.names)}, in {excerpt(record)!r}"
-                + f"; quotes join {breaks + 1} lines"
-                * (breaks > 0)
+                + f"; quotes join {breaks + 1} lines" * (breaks > 0)
+                + footer * (len(fields) == 1 and breaks == 0)
             )
         if fields == form.names and any(number(text) is None for text in fields):
             raise repeated_header(path, lineno)

@@ -60,14 +60,14 @@ TOTALS = re.compile(
 
 _CURRENCY = (
     r"(?:[A-Z]{0,3}\$|[€£¥₹₩₽₺₴฿₪₫₦]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|"
-    r"HUF|RUB|BRL|MXN|KRW|ZAR|TRY|SGD|HKD|THB|ILS|kr|zł|Kč|Ft|Fr\.|Rs\.?)(?=[-\u2212\s\d)]|$))"
+    r"HUF|RUB|BRL|MXN|KRW|ZAR|TRY|SGD|HKD|THB|ILS|kr|zł|Kč|Ft|Fr\.|Rs\.?)(?=[-\u2212\u2013\s\d)]|$))"
 )
 _ZERO = re.compile(rf"{_CURRENCY}\s*-|-\s*{_CURRENCY}")
 """`$ -`, zero in the accounting format of spreadsheets."""
 _ACCOUNT = re.compile(rf"({_CURRENCY})\s*\((.*)\)")
 """`$ (1.50)`, a negative number in the accounting format of spreadsheets."""
 _GROUP_MARKS = " \u00a0\u202f\u2009'\u2019"  # spaces and apostrophes that separate thousands
-_MINUS = "\u2212-"  # U+2212, which reports print, and the hyphen
+_MINUS = "\u2212\u2013-"  # U+2212, which reports print, the dash of word processors, the hyphen
 _DECORATED = {
     decimal: re.compile(
         rf"(?P<negative>\()?(?P<sign>[+{_MINUS}]?)\s*(?P<before>{_CURRENCY})?\s*"
@@ -143,7 +143,7 @@ def decorated_number(text: str, decimal: str) -> float | None:
     if len(signs) > 1 or (match["sign3"] and not match["fraction"]):
         return None
     integer_digits = re.sub(r"[^0-9]", "", match["whole"]) or "0"
-    power = (match["power"] or "").replace("\u2212", "-")
+    power = re.sub(f"[{_MINUS}]", "-", match["power"] or "")
     value = float(f"{integer_digits}.{match['fraction'] or '0'}{power}")
     negative = bool(match["negative"]) != (signs not in ([], ["+"]))
     return -value if negative else value
@@ -166,12 +166,14 @@ _UNCERTAIN = re.compile(rf"{_PLAIN}\s*(?:±|\+/-|\+-).+")
 _WITH_UNIT = re.compile(rf"{_PLAIN}\s*([^\W\d_°]{{1,12}}|°[^\W\d_]?)([/·*^⁻-]?[^\W_]{{1,8}})?")
 _DATE = re.compile(
     r"(?=.*[0-9]{2})[0-9]{1,4}([-/. ])([0-9]{1,2}|[^\W\d_]{3,9})\1[0-9]{1,4}([T ].*)?|"
-    r"[^\W\d_]{3,9}\.? [0-9]{1,2},? [0-9]{4}([T ].*)?|[0-9]{4}-[0-9]{2}|"
+    r"[^\W\d_]{3,9}\.? [0-9]{1,2},? [0-9]{4}([T ].*)?|[0-9]{4}[-/][0-9]{2}|"
+    r"[0-9]{8}T[0-9]{4}([0-9]{2})?Z?|"
     r"[0-9]{1,2}(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[0-9]{2,4}"
 )
 _DAY_FIRST = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{2,4}.*")
 _HIDDEN = re.compile(r"[\x00-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _OTHER_DIGITS = re.compile(r"[-+]?\d+(\.\d+)?")
+_LIMIT = re.compile(rf"[<>≤≥]=?\s*{_PLAIN}")
 _HEXADECIMAL = re.compile(r"[-+]?0[xX][0-9a-fA-F]+")
 _TIME = re.compile(
     r"(-?[0-9]+ days? )?[+-]?[0-9]{1,3}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?|-?P(?=[0-9T])[0-9.DTHMS]+|"
@@ -217,6 +219,9 @@ def almost_a_number(text: str, name: str) -> str | None:
         return "single quotes are part of a field: `tr \\' '\"' < FILE` makes them double"
     if _UNCERTAIN.fullmatch(text):
         return f"an uncertainty belongs in a column of its own, {remedy}"
+    if _LIMIT.fullmatch(text):
+        line = f"`{column}.str.strip('<>=≤≥ ').astype(float)` takes the limit itself"
+        return "this is a limit, not a value" + f": in pandas, {line}" * ("," not in text)
     if _DATE.fullmatch(text):
         return date_remedy(name, day_first=_DAY_FIRST.fullmatch(text) is not None)
     if _TIME.fullmatch(text):

@@ -287,6 +287,8 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
                 hint = nearest(str(target), map(printable, names)) or (
                     f"; there are {listed(names)}. Rows without targets are for `kbench predict`"
                 )
+                if names == [str(k + 1) for k in range(len(names))]:
+                    hint = "; the file has no header, its first line should name the columns"
                 raise DataError(
                     f"{path}:1: no column {target!r}, which is the target as the last column of "
                     f"the first file{hint}"

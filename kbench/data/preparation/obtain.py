@@ -329,13 +329,17 @@ def _load_libsvm(
     auto, n_features = zero_based_key in (None, "auto"), config.get("n_features")
     first_is_zero = None if auto else bool(zero_based_key)
     largest_index, lowest_index = 0, 1
+    with_zero: set[Path] = set()  # files in which the index 0 occurs
 
     def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
         nonlocal largest_index, lowest_index
         for rows in libsvm.pieces(path, n_features=n_features, zero_based=first_is_zero, **allowed):
             largest_index = max(largest_index, rows.largest_index)
             if auto and rows.indices.size:
-                lowest_index = min(lowest_index, int(rows.indices.min()))
+                lowest = int(rows.indices.min())
+                lowest_index = min(lowest_index, lowest)
+                if lowest == 0:
+                    with_zero.add(path)
             yield rows.to_csr(), rows.labels, rows.groups
 
     def columns(width: int) -> tuple[int, int]:
@@ -358,6 +362,11 @@ def _load_libsvm(
             parts[file.role] = _sampled(parts[file.role], *file.sample, file)
     _check_facts(config, {role: p.y for role, p in parts.items()}, largest_index, files)
     note = "indices start at 0, as the index 0 occurs; dataset.source.zero_based=false refuses it"
+    if without_zero := [str(path) for path in paths.values() if path not in with_zero]:
+        note += (
+            f"; {without_zero[0]} has no index 0: if its indices start at 1, its features are not "
+            "those of the other file, and all files should start alike"
+        )
     notes = (note,) if auto and zero_based else ()
     return RawParts(list(parts.values()), zero_based=zero_based, notes=notes)
 

@@ -75,10 +75,16 @@ def _lossy_columns(rows: Rows, scaling: ColumnScaling | None) -> _MergedColumns:
 
 
 def whole_and_huge(values: np.ndarray) -> bool:
-    """Whether values are 64-bit integers that float64 does not all represent exactly."""
+    """Whether values are whole numbers that float64 does not all represent exactly.
+
+    Every float64 number from 2^53 on is whole. Above 2^64, identifiers are recognised by values
+    that float32 cannot tell apart, because measurements spread further.
+    """
     magnitude = float(np.abs(values).max(initial=0.0))
+    if not (magnitude >= 2.0**53 and np.all(values == np.round(values))):
+        return False
     # float64 rounds the largest unsigned 64-bit integers to 2^64.
-    return 2.0**53 <= magnitude <= 2.0**64 and bool(np.all(values == np.round(values)))
+    return magnitude <= 2.0**64 or float(np.ptp(values)) < magnitude * 2.0**-24
 
 
 def _lossy_sparse_columns(rows: Any, scaling: ColumnScaling | None) -> _MergedColumns:

@@ -205,7 +205,7 @@ def _require_distinct(labels: np.ndarray) -> None:
         worst = labels[np.argmax(np.abs(labels))]
         raise DataError(
             f"label {worst:.17g}: whole numbers from 2^53 on are not distinct in float64, "
-            "class labels should be smaller"
+            "class labels should be smaller; dataset.task=regression takes them as numbers"
         )
 
 

@@ -221,6 +221,8 @@ def expanded(path: str) -> Path:
 def absent_message(file: Path) -> str:
     """The error message for a path that is not one regular file."""
     text = str(file)
+    if text == "-":
+        return "standard input is not a regular file, should be one: a file is read more than once"
     if re.match(r"[a-z][a-z0-9]+:/", text):
         return (
             f"{text.replace(':/', '://', 1)} is an address: download the file and name it; "

@@ -70,6 +70,8 @@ def published_rows(site: str, show: Callable[[str], None]) -> Iterator[Path]:
     Raises DataError: the site has no manifest, or a file differs from its entry in the manifest.
     """
     if not (_is_remote(site) or (folder := Path(site, _ROWS_FOLDER)).is_dir()):
+        if urlsplit(site).scheme and "://" in site:
+            raise ConfigError(f"{site}: an address should begin with http:// or https://")
         raise ConfigError(f"there is no folder {folder}; kbench publish writes one")
     try:
         files = _checked_entries(json.loads(_read(site, MANIFEST, _MAX_MANIFEST_BYTES)))

@@ -196,8 +196,27 @@ def test_whole_numbers_that_float64_does_not_tell_apart_are_said(folders, form):
     keys = np.full((N, 2), 2.0**64)  # as the largest numbers of 64 bits are rounded
     data = opened(config_of(form, folders, keys, Y, scale="unit"), folders)
     assert any("not all distinct in float64" in note for note in data.notes)
-    small = opened(config_of(form, folders, X, Y), folders)
-    assert not any("distinct" in note for note in small.notes)
+    keys = np.column_stack([1e30 * (1.0 + np.arange(N) / 2**50), X[:, 0]])  # of 31 digits
+    data = opened(config_of(form, folders, keys, Y, scale="unit"), folders)
+    assert any(f"not all distinct in float64, in the column {column}" in n for n in data.notes)
+    densities = np.column_stack([1e30 * (1.0 + np.arange(N)), X[:, 0]])
+    for features in (X, densities):
+        data = opened(config_of(form, folders, features, Y, scale="unit"), folders)
+        assert not any("distinct" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_huge_targets_are_no_classes(folders, form):
+    task = "regression" if form == "npy" else None  # a named data set, which has a task
+    data = opened(config_of(form, folders, X, 1e25 * X[:, 0], task=task), folders)
+    assert data.task == "regression"
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_targets_whose_squares_are_infinite_are_refused(folders, form):
+    y = np.where(np.arange(N) == 5, 1e160, X[:, 0])
+    with pytest.raises(DataError, match=r"target 1e\+160, should be from -3\.4.*e\+38 to"):
+        prepare(config_of(form, folders, X, y, task="regression"), folders)
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))

@@ -44,6 +44,22 @@ def test_a_comment_among_the_rows_is_named(folders, comment, at, categorical):
         opened(path, folders, source={"columns": {"categorical": categorical}})
 
 
+@pytest.mark.parametrize("footer", ["Source: a ministry", "(40 rows)", "---+---"])
+@pytest.mark.parametrize("at", [2, 20, 40])
+@pytest.mark.parametrize("delimiter", [",", "|", ";"])
+def test_the_remedy_for_a_line_that_is_no_row_is_right(folders, footer, at, delimiter):
+    lines = ["a,b,c,y", *(",".join(map(str, row)) for row in np.c_[X, Y])]
+    lines = [line.replace(",", delimiter) for line in lines]
+    lines.insert(at, footer)
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(DataError, match=rf"t\.csv:{at + 1}: 1 field ") as error:
+        opened(path, folders)
+    line = int(re.search(r"`sed (\d+)d FILE`", str(error.value))[1])
+    path.write_text("\n".join(lines[: line - 1] + lines[line:]) + "\n")
+    assert opened(path, folders).n_train
+
+
 def test_names_that_begin_with_a_number_sign_are_no_comments(folders):
     path = folders.read_only[0] / "t.csv"
     rows = (f"#{k},{X[k, 0]},{Y[k]}" for k in range(40))
@@ -73,6 +89,7 @@ ALMOST = {  # the values that pandas' line in the message should find
     "compound unit": (["1.5 m/s²", "-2 m/s²", "3 m/s²"], [1.5, -2, 3]),
     "degrees": (["1.5°C", "-2 °C", "3°C"], [1.5, -2, 3]),
     "marks of direction": (["\u200f1.5", "\u200f-2\u200e", "3"], [1.5, -2, 3]),
+    "limits": (["<1.5", ">= 2", "≤3"], [1.5, 2, 3]),
     "digits of Arabic": (["١.٥", "-٢", "3"], [1.5, -2, 3]),
     # CSV has no types, so that True and False of a feature are read there.
     "truth values": (["True", "False", "True"], [1, 0, 1]),
@@ -127,6 +144,8 @@ TIMES = {  # microseconds between the two values; seconds of times
     "month name": (["13-Jan-2024", "02-Feb-2024"], 20 * DAY),
     "month first": (["Jan 13, 2024", "Feb 2, 2024"], 20 * DAY),
     "months": (["2024-01", "2024-02"], 31 * DAY),
+    "months with slashes": (["2024/01", "2024/02"], 31 * DAY),
+    "without separators": (["20240113T000000", "20240202T000000"], 20 * DAY),
     "times": (["0:30", "12:45"], 44_100),
     "times with seconds": (["00:00:30", "12:45:10.5"], 45_880.5),
     "hours and minutes": (["0h30m", "12h45m"], 44_100),
@@ -436,3 +455,26 @@ def test_later_rows_without_a_header_are_named_by_the_remedy(folders):
     named = user_file(later, source={"columns": {"names": [*"abcy"]}})
     rows = read_rows(named, folders, data.preparation, scratch, own_source=True)
     np.testing.assert_array_equal(next(data.preparation.features(rows)), X.astype(np.float32))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_test_file_without_a_header_is_told_so(folders, named):
+    lines = [",".join(map(str, row)) for row in np.c_[X, Y]]
+    train, test = (folders.read_only[0] / name for name in ("t.csv", "u.csv"))
+    train.write_text("\n".join(["a,b,c,y", *lines]))
+    test.write_text("\n".join(["a,b,c,z"] * named + lines))
+    said = r"there are a, b, c, z" if named else "no header, its first line should name the columns"
+    with pytest.raises(DataError, match=rf"u\.csv:1: no column 'y'.*{said}"):
+        opened(train, folders, test_path=str(test))
+
+
+@pytest.mark.parametrize("n", [3, 40, 40_000])  # 40,000 : the file has several pieces
+@pytest.mark.parametrize("last", ["sums", "a row"])
+def test_a_last_line_of_sums_is_noted(folders, n, last):
+    rows = np.round(np.random.default_rng(0).uniform(1, 2, (n, 2)), 3)
+    end = rows.sum(axis=0) if last == "sums" else rows[0]
+    lines = [f"{a!r},{b!r},{k % 2}" for k, (a, b) in enumerate([*rows.tolist(), end.tolist()])]
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join(["a,b,y", *lines]))
+    data = opened(path, folders)
+    assert any("are the sums of the lines above" in note for note in data.notes) == (last == "sums")

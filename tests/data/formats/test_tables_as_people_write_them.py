@@ -262,6 +262,7 @@ NUMBERS = {
         [1234.5, 1000000.25, 7],
     ),
     "minus of typography": (["\u22121.5", "3.25", "2.5e\u22121"], ",", [-1.5, 3.25, 0.25]),
+    "dash as minus": (["\u20131.5", "3.25", "2.5e\u20131"], ",", [-1.5, 3.25, 0.25]),
     "SAP": (["1.234,50-", "3,25", "0,125-"], ";", [-1234.5, 3.25, -0.125]),
     "dollars of a country": (["US$1,234.50", "R$ 3.25", "-C$7.5"], ",", [1234.5, 3.25, -7.5]),
     "kroner": (["1 234,50 SEK", "-3,25 SEK", "(7,00 SEK)"], ";", [1234.5, -3.25, -7]),
@@ -597,7 +598,12 @@ def test_indices_from_zero_are_recognised_over_all_files(folders):
     data = open_prepared(prepare(config, folders))
     np.testing.assert_array_equal(data.X_train, [[0, 5, 6], [0, 0, 7]])
     np.testing.assert_array_equal(data.X_test, [[9, 0, 0], [0, 8, 0]])
-    assert any("indices start at 0" in note for note in data.notes)
+    (note,) = (note for note in data.notes if "indices start at 0" in note)
+    assert "a.libsvm has no index 0: if its indices start at 1" in note
+    (raw / "c.libsvm").write_text("1 0:2\n0 1:3\n")
+    alike = merge(user_file(raw / "c.libsvm"), {"test_path": str(raw / "b.libsvm")})
+    notes = open_prepared(prepare(alike, folders)).notes
+    assert not any("has no index 0" in note for note in notes)
     rows = read_rows(user_file(raw / "a.libsvm"), folders, data.preparation, raw / "s")
     (found,) = data.preparation.features(rows)
     np.testing.assert_array_equal(found, data.X_train)
