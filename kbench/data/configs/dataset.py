@@ -196,7 +196,9 @@ def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
             raise ConfigError(f"{prefix}{key_path}: no such key of a data set{hint}")
         if value is not None and (expected := key.check(value)):
             is_list_of_values = isinstance(value, list) and value and not any(map(key.check, value))
-            hint = f"; -m {prefix}{key_path}=A,B makes a run of each value" * bool(is_list_of_values)
+            hint = f"; -m {prefix}{key_path}=A,B makes a run of each value" * bool(
+                is_list_of_values
+            )
             raise ConfigError(f"{prefix}{key_path} is {value!r}, should be {expected}{hint}")
 
 

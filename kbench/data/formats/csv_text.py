@@ -90,9 +90,10 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
         if table is not None:
             last = table if table.n or last is None else last
             n += table.n
-            for name in table.features:
-                column = table.columns[name]
-                sums[name] += 0.0 if column.categories else float(np.nansum(column.values))
+            with np.errstate(over="ignore", invalid="ignore"):  # refused later
+                for name in table.features:
+                    column = table.columns[name]
+                    sums[name] += 0.0 if column.categories else float(np.nansum(column.values))
             yield table
     if last is not None:
         _note_totals(last, options)
@@ -124,7 +125,8 @@ def _note_sums(last: Table, n: int, sums: dict[str, float], options: Options) ->
     if n < 4 or not last.n or len(numbers) < 2:
         return
     row = np.array([last.columns[name].values[-1] for name in numbers])
-    others = np.array([sums[name] for name in numbers]) - row
+    with np.errstate(over="ignore", invalid="ignore"):
+        others = np.array([sums[name] for name in numbers]) - row
     equal = np.isclose(row, others, rtol=1e-6, atol=0.0)
     if equal.all() and np.count_nonzero(row) >= 2:
         options.note(
