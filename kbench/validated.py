@@ -16,6 +16,11 @@ such as gamma="scale", clusters and random draws. Classes that take the place of
 classes, which see these rows, set
 
     sees_unweighted_rows = True    (unweighted rows are those of weight zero)
+
+The first chunk of a stream, or `fit`, fixes the parameters of the stream. Classes with
+`partial_fit` have `_is_first_chunk()`, and name the parameters that every chunk reads in
+
+    read_by_every_chunk : set of str
 """
 
 import functools
@@ -32,6 +37,7 @@ from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
 from kbench import process_memory
 from kbench.chunked import FLOATS, ChunkedRows, is_dask
+from kbench.errors import quoted
 
 # Guard: range of the largest absolute target, and of the largest weight of models with a ridge.
 # Many models keep coefficients, which are targets divided by a ridge, as float32, whose range is
@@ -114,6 +120,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
                 raise needs_memory(estimator)
             attributes = vars(estimator)
             before = attributes.copy()
+            if method.__name__ == "partial_fit" and not estimator._is_first_chunk():
+                _require_parameters_of_stream(estimator)
             # Sigmoids of the former model would give wrong probabilities.
             attributes.pop("_sigmoids", None)
             weighted_rows = None
@@ -131,11 +139,35 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
                     attributes[name] = (
                         [weighted_rows[n] for n in indices] if is_list else weighted_rows[indices]
                     )
+            if hasattr(type(estimator), "partial_fit"):
+                attributes["_stream_parameters"] = _stream_parameters(estimator)
             return fitted
 
         return all_or_nothing
 
     return decorate
+
+
+def _stream_parameters(estimator: Any) -> dict[str, Any]:
+    """The parameters that a stream keeps, and those of its nested estimators."""
+    return {
+        name: type(value).__name__ if hasattr(value, "get_params") else value
+        for name, value in estimator.get_params().items()
+        if name not in estimator.read_by_every_chunk
+    }
+
+
+def _require_parameters_of_stream(estimator: Any) -> None:
+    """Raise a ValueError if a parameter that the stream keeps is another one than before."""
+    before, now = vars(estimator).get("_stream_parameters", {}), _stream_parameters(estimator)
+    for name in sorted(before.keys() & now.keys()):
+        old, new = before[name], now[name]
+        if old is not new and not np.array_equal(old, new):
+            raise ValueError(
+                f"{name} was {quoted(repr(old))} for the rows before, and is "
+                f"{quoted(repr(new))}; partial_fit continues with the parameters of the first "
+                f"rows: set {name} back, or start a new model (sklearn.base.clone)"
+            )
 
 
 def _weighted_rows(
@@ -154,6 +186,7 @@ def _weighted_rows(
     is_precomputed = isinstance(kernel, str) and kernel == "precomputed"
     if weight is None or is_precomputed or is_dask(values.get("X")):
         return unchanged
+    require_unmasked("sample_weight", weight)
     try:
         weight = np.asarray(weight, np.float64)
         rows, y = np.flatnonzero(weight), np.asarray(values.get("y"))
@@ -196,8 +229,7 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     Raises MemoryError: the fit would make more dense rows than fit into memory.
     """
     for name, values in zip(("X", "y"), (X, *targets), strict=False):
-        if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-            raise ValueError(f"{name} has masked values; fill them, or leave their rows out")
+        require_unmasked(name, values, "fill them, or leave their rows out")
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
     checked = validation.validate_data(estimator, X, *targets, **options)
     if options.get("reset", True):
@@ -214,6 +246,12 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     if isinstance(checked, tuple):
         return canonical(checked[0]), *checked[1:]
     return canonical(checked)
+
+
+def require_unmasked(name: str, values: Any, remedy: str = "fill them") -> None:
+    """Raise a ValueError if an array of the caller has masked values, which NumPy would unmask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked values; {remedy}")
 
 
 def _require_memory(estimator: Any, X: Any) -> None:

@@ -97,9 +97,7 @@ def test_precomputed_centres_do_not_hold_the_matrix():
 def test_a_callable_of_a_wrong_shape_is_an_error_that_names_both_shapes():
     X = points(4, 2)
     K = KernelMatrix(make_kernel(lambda A, B: np.ones(3), X), X)
-    with pytest.raises(
-        ValueError, match=r"kernel returned shape \(3,\) for blocks of 2 and 4 rows"
-    ):
+    with pytest.raises(ValueError, match=r"kernel returned shape \(3,\) for 2 and 4 rows"):
         K.block(np.arange(2))
 
 

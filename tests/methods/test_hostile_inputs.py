@@ -5,6 +5,7 @@ as the nearest class mean, computed here in float64 on standardised features, an
 have a smaller squared error than the mean of the targets, unless the input carries no information.
 """
 
+import inspect
 import math
 import re
 import traceback
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 from all_machines import Machine, build, machines
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import InvalidParameterError
 
 import kbench.methods
 from kbench.errors import UnavailableError
@@ -202,6 +204,44 @@ def test_masked_values_are_no_values(machine):
     model = fitted(machine, np.ma.masked_array(X), y)
     with pytest.raises(ValueError, match="masked"):
         model.predict(masked_rows)
+
+
+def half_masked(values):
+    return np.ma.masked_array(values, mask=np.arange(np.size(values)).reshape(np.shape(values)) % 2)
+
+
+def masked_kernel(A, B):
+    """A kernel whose values are all masked; of two rows, or of two blocks of rows."""
+    return np.ma.masked_all((len(A), len(B)) if np.ndim(A) == 2 else ())
+
+
+def takes(machine, name, value):
+    """A model of the machine with this value of a parameter, or None if it does not take it."""
+    if name not in machine.names:
+        return None
+    try:
+        model = build(machine).set_params(**{name: value})
+        model._validate_params()
+    except (InvalidParameterError, ValueError):
+        return None
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked element:UserWarning")
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+def test_masked_weights_widths_and_kernel_values_are_refused(machine):
+    X, y = blobs()
+    if "sample_weight" in inspect.signature(machine.cls.fit).parameters:
+        for weight in (np.ones(60), 1.0 + np.arange(60) % 3, np.arange(60) % 3):
+            with pytest.raises(ValueError, match="sample_weight has masked values; fill them"):
+                build(machine).fit(X, y, sample_weight=half_masked(weight))
+    if (model := takes(machine, "gamma", half_masked(np.ones(3)))) is not None:
+        with pytest.raises(ValueError, match=r"gamma has masked values; fill them"):
+            model.fit(X, y)
+    if (model := takes(machine, "kernel", masked_kernel)) is not None:
+        # scikit-learn's `pairwise_kernels`, which `KernelRidge` calls, makes NaNs of masked values.
+        with pytest.raises(ValueError, match=r"the kernel has masked values; fill them|NaN"):
+            model.fit(X, y)
 
 
 @pytest.mark.parametrize("machine", [*machines()], ids=str)

@@ -5,13 +5,30 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import _num_samples
 
 from kbench.kernels.kernel import Kernel
 from kbench.kernels.value_range import check_values
+from kbench.validated import require_unmasked
 
 # Rows of a block whose diagonal is taken: larger blocks compute more values off the diagonal,
 # smaller blocks call the function more often. Set by hand.
 _DIAGONAL_ROWS = 32
+
+
+def function_values(function: Callable[[Any, Any], Any], A: Any, B: Any) -> np.ndarray:
+    """Values of a kernel function between rows A and B, dense; (a, b) float64."""
+    values = function(A, B)
+    require_unmasked("the kernel", values)
+    values = np.asarray(values.toarray() if sp.issparse(values) else values, np.float64)
+    expected = _num_samples(A), _num_samples(B)
+    if values.shape != expected:
+        raise ValueError(
+            f"kernel returned shape {values.shape} for {expected[0]} and {expected[1]} rows; "
+            f"expected {expected}"
+        )
+    return values
 
 
 @dataclass(frozen=True)
@@ -26,13 +43,8 @@ class FunctionKernel(Kernel):
         return X
 
     def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
-        values = np.asarray(self.function(A, B))
+        values = function_values(self.function, A, B)
         check_values(self, values, out.dtype)
-        if values.shape != out.shape:
-            raise ValueError(
-                f"kernel returned shape {values.shape} for blocks of {A.shape[0]} and "
-                f"{B.shape[0]} rows; expected {out.shape}"
-            )
         out[...] = values
 
     def diagonal(self, A: Any) -> np.ndarray:

@@ -63,6 +63,16 @@ class _ApproximateRidge(RidgeEstimator):
         **usual("tol", "max_iter", "max_time", "error_rows", "random_state"),
     }
 
+    read_by_every_chunk: ClassVar[set[str]] = {
+        "error_rows",
+        "fit_intercept",
+        "max_iter",
+        "max_time",
+        "probability",
+        "solver",
+        "tol",
+    }
+
     approximation: Approximation | None = None
     _: KW_ONLY
     alpha: float | str = "loo"

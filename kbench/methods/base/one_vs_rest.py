@@ -172,6 +172,8 @@ class WeightedOneVsRest(OneVsRest):
 class StreamClassifier(WeightedOneVsRest):
     """Base of the classifiers that also learn from a stream; a subclass has `_learn`."""
 
+    read_by_every_chunk: ClassVar[set[str]] = {"class_weight", "probability", "max_time"}
+
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one chunk of a stream, once over its rows, in order.
@@ -193,11 +195,14 @@ class StreamClassifier(WeightedOneVsRest):
         Raises
         ------
         ValueError
-            As in `fit`; or the first chunk has no classes, a later one has other classes or
-            features, or a parameter needs all rows.
+            As in `fit`; or the first chunk has no classes, a later one has other classes,
+            features or parameters of the model, or a parameter needs all rows.
         """
         self._learn(self._checked_chunk(X, y, classes, sample_weight))
         return self
+
+    def _is_first_chunk(self) -> bool:
+        return not hasattr(self, "classes_")
 
     @abstractmethod
     def _learn(self, chunk: LabelledChunk) -> None:
@@ -214,7 +219,7 @@ class StreamClassifier(WeightedOneVsRest):
                 "class_weight='balanced' needs all rows, which a stream does not have; pass a dict "
                 "of class weights, or sample_weight"
             )
-        is_first = not hasattr(self, "classes_")
+        is_first = self._is_first_chunk()
         X, y = validate_data(self, X, y, reset=is_first)
         weight = checked_weights(sample_weight, X.shape[0])
         index = class_labels.index_in_stream(self, y, classes, first=is_first)

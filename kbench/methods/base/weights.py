@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_array
 
-from kbench.validated import LARGEST_TARGET, SMALLEST_TARGET
+from kbench.validated import LARGEST_TARGET, SMALLEST_TARGET, require_unmasked
 
 # Messages of scikit-learn, whose estimator checks compare them.
 NO_WEIGHT = "Invalid input - all samples have zero or negative weights."
@@ -28,14 +28,15 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
     sample_weight : number, (n,) or None. A number is the weight of every row, None is 1.
     negative_is_zero : Whether negative weights count as zero; otherwise they are refused
 
-    Raises ValueError: a weight is infinite, nan or negative, all weights are zero, or their number
-    is not n.
+    Raises ValueError: a weight is infinite, nan, masked or negative, all weights are zero, or their
+    number is not n.
     """
     if sample_weight is None:
         return np.ones(n)
     if isinstance(sample_weight, Number):
         weight = np.full(n, sample_weight, np.float64)
     else:
+        require_unmasked("sample_weight", sample_weight)
         # `copy=True` of `check_array` would return pandas' arrays, which may be read-only.
         weight = np.array(
             check_array(

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from kbench.kernels.kernel import parameters
 from kbench.kernels.registry import KERNELS, kernel_names
+from kbench.validated import require_unmasked
 
 
 def with_widths(constraints: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -77,6 +78,7 @@ def _column_scale(gamma: Any, kernel: Any, X: Any) -> np.ndarray:
             f"gamma is an array of widths, which kernel={kernel!r} does not have; "
             f"{', '.join(supported)} do"
         )
+    require_unmasked("gamma", gamma)
     try:
         widths = np.asarray(gamma, np.float64)
     except (TypeError, ValueError):

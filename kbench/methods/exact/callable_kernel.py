@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import (
     _num_samples,
@@ -21,6 +20,7 @@ from sklearn.utils.validation import (
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels.constraints import KernelParameters
+from kbench.kernels.functions.callable import function_values
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
@@ -36,17 +36,8 @@ _CALL_BYTES = 2**26
 
 
 def kernel_values(function: Any, A: Any, B: Any) -> np.ndarray:
-    """Values of a kernel function between rows A and B, dense; (a, b) float64."""
-    values = function(A, B)
-    if sp.issparse(values):
-        values = values.toarray()
-    values = np.asarray(values, np.float64)
-    expected = _num_samples(A), _num_samples(B)
-    if values.shape != expected:
-        raise ValueError(
-            f"kernel returned shape {values.shape} for {expected[0]} and {expected[1]} rows; "
-            f"expected {expected}"
-        )
+    """Finite values of a kernel function between rows A and B; (a, b) float64."""
+    values = function_values(function, A, B)
     assert_all_finite(values, input_name="kernel values")
     return values
 

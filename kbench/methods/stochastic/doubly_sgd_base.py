@@ -100,6 +100,11 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         **usual("n_jobs", "cache_mb", "random_state"),
     }
 
+    read_by_every_chunk: ClassVar[set[str]] = {
+        *("average", "batch_size", "checkpoint", "checkpoint_s", "class_weight", "max_time"),
+        *("n_epochs", "n_jobs", "n_shards", "predict_votes", "probability"),
+    }
+
     block_size: int = 2048
     batch_size: int = 4096
     n_epochs: int = 1
@@ -313,8 +318,11 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
             self._descent.memories = [Memory(size, self.n_outputs_) for size in batch_sizes]
         return self._descent
 
+    def _is_first_chunk(self) -> bool:
+        return not hasattr(self, "_descent")
+
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        is_first = not hasattr(self, "_descent")
+        is_first = self._is_first_chunk()
         if self.average:
             raise ValueError(
                 f"average is {self.average:g}, but a stream has no last step: "

@@ -32,6 +32,12 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
         **usual("class_weight", "probability", "random_state"),
     }
 
+    read_by_every_chunk: ClassVar[set[str]] = {
+        *MeanLoss.read_by_every_chunk,
+        "batch_size",
+        "n_epochs",
+    }
+
     support_: np.ndarray
     dual_coef_: np.ndarray
 

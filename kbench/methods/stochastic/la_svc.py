@@ -124,6 +124,15 @@ max_iter, max_time, dtype
 
     solves_all_rows: ClassVar[bool] = False
 
+    read_by_every_chunk: ClassVar[set[str]] = {
+        *StreamClassifier.read_by_every_chunk,
+        "cache_mb",
+        "dtype",
+        "epochs",
+        "max_iter",
+        "tol",
+    }
+
     epochs: int = 1
     _: KW_ONLY
     fit_intercept: bool = False

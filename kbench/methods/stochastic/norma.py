@@ -81,6 +81,13 @@ class NORMA(KernelPasses):
         "theta": [POSITIVE],
     }
 
+    read_by_every_chunk: ClassVar[set[str]] = {
+        *KernelPasses.read_by_every_chunk,
+        "loss",
+        "nu",
+        "theta",
+    }
+
     loss: str = "hinge"
     theta: float = 1.0
     batch_size: int = 64

@@ -103,6 +103,14 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         "project": ["boolean"],
     }
 
+    read_by_every_chunk: ClassVar[set[str]] = {
+        *SDCAClassifier.read_by_every_chunk,
+        "batch_size",
+        "n_epochs",
+        "nu",
+        "project",
+    }
+
     n_components: int = 256
     _: KW_ONLY
     features: str = "fourier"

@@ -89,6 +89,14 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         **kernel_constraints("spectrum"),
     }
 
+    read_by_every_chunk: ClassVar[set[str]] = {
+        *MeanLoss.read_by_every_chunk,
+        "loss",
+        "max_iter",
+        "memory_mb",
+        "tol",
+    }
+
     n_components: int = 256
     _: KW_ONLY
     features: str = "fourier"

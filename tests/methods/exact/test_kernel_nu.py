@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import datasets
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import rbf_kernel, sigmoid_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import NuSVC, NuSVR
 
@@ -146,6 +146,31 @@ def test_rows_that_no_margin_separates_are_named():
         model = KernelNuSVC(nu=0.3).fit(X, y)
     assert not model.converged_
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("nu", [0.2, 0.4])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_margin_below_zero_reverses_no_predictions(seed, nu):
+    """A sigmoid kernel is not positive semidefinite, and `NuSVC` predicts the opposite with it."""
+    X, y = datasets.make_classification(80, 5, random_state=seed, flip_y=0.1)
+    options = {"nu": nu, "kernel": "sigmoid", "gamma": 0.5, "coef0": 0.3, "tol": 1e-6}
+    model, signs = KernelNuSVC(**options).fit(X, y), 2.0 * y - 1.0
+    alpha = signs * coefficients(model, 80).ravel() * model.margin_
+    assert model.margin_ > 0.0
+    assert model.score(X, y) > 0.5
+    assert -1e-9 <= alpha.min() <= alpha.max() <= 1.0 + 1e-9
+    # It is a stationary point: no step between two rows of a class lowers the objective.
+    K = sigmoid_kernel(X, gamma=0.5, coef0=0.3)
+    slope = signs * (K @ (signs * alpha))
+    for c in (-1.0, 1.0):
+        rows = signs == c
+        assert alpha[rows].sum() == pytest.approx(nu * 40.0, rel=1e-6)
+        raised, lowered = rows & (alpha < 1.0 - 1e-9), rows & (alpha > 1e-9)
+        assert slope[lowered].max() - slope[raised].min() < 1e-5
+    reversed_one = NuSVC(**options).fit(X, y)
+    if (reversed_one.dual_coef_[0] * signs[reversed_one.support_]).max() < 0.0:
+        assert reversed_one.score(X, y) < 0.5
 
 
 def test_pairs_that_share_their_values_are_those_that_compute_them():
