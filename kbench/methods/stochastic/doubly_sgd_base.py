@@ -57,12 +57,7 @@ _FIRST_ORDER_PASSES = 5
 SAMPLE_ROWS = 10_000
 # Parameters that may differ between a checkpoint and the fit that continues it.
 _CHANGEABLE_PARAMETERS = (
-    "cache_mb",
-    "checkpoint",
-    "checkpoint_s",
-    "max_time",
-    "n_jobs",
-    "predict_votes",
+    *("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes"),
 )
 
 
