@@ -141,7 +141,7 @@ def test_the_command_writes_a_file(folder, suffix, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["x=c"], r"x=c \(nearest: C\): no run has such values"),
+        (["x=c"], r"x=c \(nearest: C\): x should be a parameter"),
         (["x=method.C"], r"\(nearest: C\)"),
         (["y=violatoin"], "nearest: violation"),
         (["y=rmse"], "y=rmse: no row has this column; rows of the task"),

@@ -156,8 +156,8 @@ def _check_axes(
         name = x.removeprefix("method.")
         hint = nearest(name, {*QUANTITIES, *params, *abscissae})
         raise ConfigError(
-            f"x={x}{hint}: no run has such values; x is a measured column of docs/results.md, a "
-            "parameter of the methods, or the abscissa of a curve"
+            f"x={x}{hint}: x should be a parameter of the methods, a measured quantity "
+            f"({', '.join(QUANTITIES)}), or the abscissa of a curve"
             + (f" ({', '.join(sorted(abscissae))})" if abscissae else "")
         )
 

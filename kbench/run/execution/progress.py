@@ -114,4 +114,6 @@ def describe(row: dict[str, Any]) -> str:
     scores = [column for column in _LEADING if row.get(column) is not None]
     score = [_LEADING[column].format(row[column]) for column in scores[:1]]
     seconds = [f"{part} {row[f'{part}_wall_s']:.3g} s" for part in ("fit", "predict")]
-    return ", ".join(filter(None, ["ok", *score, *seconds, row.get("message")]))
+    # `kbench predict` takes the word; the name of the file begins with the row's key.
+    model = f"model={row['key'][:8]}" if row.get("model") else None
+    return ", ".join(filter(None, ["ok", *score, *seconds, model, row.get("message")]))

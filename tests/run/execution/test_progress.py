@@ -71,6 +71,8 @@ def test_of_many_runs_a_terminal_shows_only_the_failed_ones():
 def test_a_run_is_described_by_the_score_of_its_kind(scores, shown):
     row = {"status": "ok", "fit_wall_s": 0.1, "predict_wall_s": 0.2} | scores
     assert describe(row) == f"ok, {shown}, fit 0.1 s, predict 0.2 s"
+    kept = row | {"key": "45ff2ce593b3", "model": "_models/45ff2ce593b3.npz"}
+    assert describe(kept) == f"ok, {shown}, fit 0.1 s, predict 0.2 s, model=45ff2ce5"
 
 
 def test_compiling_is_announced_once_without_a_terminal():
