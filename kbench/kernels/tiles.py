@@ -29,8 +29,8 @@ from kbench.kernels.work_sharing import Loop, divided, share
 # out for it, and prepared points are padded with zeros to multiples. With 4 of both, 16 values of
 # left points and 4 vectors of right points are in 20 vector registers.
 UNROLLED = 4
-# Number of 32-bit words whose differing bits are counted before the count is converted to a float;
-# prepared bits are padded with zeros to multiples. Two words need half as many conversions as one.
+# Prepared bits are padded with zeros to a multiple of this number of 32-bit words, the least number
+# of words whose differing bits are counted before the count is converted to a float.
 WORDS_PER_COUNT = 2
 # Columns of a tile: UNROLLED rows of them in float32 take 4 KiB of the L1 cache. Set by hand.
 _COLUMNS = 256
@@ -150,7 +150,7 @@ def _subtract_squares(left, row, tile, acc):
     """acc[r, j] -= ||left[row + r] - column j of tile||^2, tile : (p, 256)."""
     # Constant strides from one base show the compiler that rows do not overlap, so it vectorises.
     # Each square that is subtracted from acc is one fused multiply-add; a sum of the four squares
-    # would take three more additions.
+    # first would need a further subtraction.
     m = _COLUMNS
     for k in range(0, left.shape[1], UNROLLED):
         x = tile[k * m : (k + UNROLLED) * m]

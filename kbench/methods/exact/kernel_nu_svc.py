@@ -87,7 +87,8 @@ class KernelNuSVC(ExactSVC):
     A model whose margin rho is at most half of its violation is divided by half of the violation
     instead, and a ConvergenceWarning says so. `NuSVC` divides by a negative rho, too, which
     reverses its predictions. That happens with kernels that are not positive semidefinite
-    ("sigmoid"), whose dual has several local minima: the two classes may end at different ones.
+    ("sigmoid"), whose dual has several local minima: `NuSVC` and this class may return different
+    ones.
 
     References: B. Schoelkopf, A. Smola, R. Williamson, P. Bartlett, "New support vector
     algorithms", Neural Computation 2000; C.-C. Chang, C.-J. Lin, "Training nu-support vector

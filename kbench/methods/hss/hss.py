@@ -95,7 +95,7 @@ class CompressedKernel:
             self.factorise(shift, dtype)
         return shift
 
-    def describe(self, estimator: Any, trace: Trace) -> None:
+    def set_attributes(self, estimator: Any, trace: Trace) -> None:
         """Set `hss_bytes_`, `ranks_` and, with `error_rows` rows, `kernel_error_`."""
         estimator.hss_bytes_ = self.matrix.nbytes_
         estimator.ranks_ = self.matrix.ranks_

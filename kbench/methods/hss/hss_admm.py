@@ -234,7 +234,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         self.beta_ = solution.admm.beta
         self.converged_ = solution.converged
         self.kernel_entries_ = matrix.kernel_entries_ + solution.kernel_entries
-        compressed.describe(self, trace)
+        compressed.set_attributes(self, trace)
         compressed.keep(self)
         self.timings_ = dict(trace.timings)
         if not self.converged_:

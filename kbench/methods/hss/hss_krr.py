@@ -196,7 +196,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         self._machine = machine.function
         self.model_bytes_, self.n_parameters_ = machine.nbytes, machine.n_parameters
         self.kernel_entries_ = matrix.kernel_entries_
-        compressed.describe(self, trace)
+        compressed.set_attributes(self, trace)
         compressed.keep(self)
         return coef, factor.logdet
 

@@ -151,7 +151,7 @@ def filled(table: TableLayout, runs: Runs) -> list[Filled]:
     Tables after the first have only rows and columns with measured cells. Machines without runs of
     the table's own experiments are left out if another machine has such runs. If no machine has
     runs for printed cells, the machine with the most other cells fills the only table; without any
-    runs the table has no measurements. Sizes of data do not count as measurements here.
+    runs the table has no measurements. Sizes of data do not count among printed cells.
     """
     forms = [_on_machine(table, runs, machine) for machine in runs.machines]
     printed = [(form, of_printed) for form in forms if (of_printed := _printed_cells(form))]

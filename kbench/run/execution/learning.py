@@ -68,7 +68,7 @@ class LearningCurves:
         predicted = self._in_unit(predicted)
         self._values.append([spec.function(self._y, predicted) for spec in self._metrics])
 
-    def tables(self) -> list[dict[str, Any]]:
+    def curves(self) -> list[dict[str, Any]]:
         """The curves in the form that the results folder takes."""
         return [
             {

@@ -302,7 +302,7 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
             {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
             for name, (seconds, values) in curves.items()
         ),
-        *learning.tables(),
+        *learning.curves(),
         *fitted_columns.path_curves(kind, estimator, data),
         *fitted_columns.reliability_curves(estimator, data),
     ]

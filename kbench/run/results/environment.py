@@ -26,7 +26,8 @@ _PACKAGES = (
 )
 
 # Environment variables that make Python or compiled code slower, beside all of numba's except
-# `_HARMLESS`. OpenBLAS's variables do not count, because a machine sets them for all commands.
+# `_HARMLESS`. OpenBLAS's variables are left out: they are set once for a computer, not for single
+# commands, and the runner sets the number of threads itself.
 _SLOWING = ("PYTHONDEVMODE", "PYTHONMALLOC", "PYTHONTRACEMALLOC", "MALLOC_PERTURB_")
 _HARMLESS = frozenset(
     f"NUMBA_{name}"

@@ -243,10 +243,10 @@ def intercepts(
     """
     tolerance = _AT_BOUND * np.minimum(C, 1.0)
     free = (z > tolerance) & (z < C - tolerance)
-    counts, e = free.sum(axis=0), Y - product(Y * z)
-    intercept = np.where(free, e, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    counts, residual = free.sum(axis=0), Y - product(Y * z)
+    intercept = np.where(free, residual, 0.0).sum(axis=0) / np.maximum(counts, 1)
     for j in np.flatnonzero(counts == 0):
         bounds = Y[:, j] * C[:, j]
         lower, upper = np.minimum(bounds, 0.0), np.maximum(bounds, 0.0)
-        intercept[j] = least_loss_intercept(e[:, j], lower, upper)
+        intercept[j] = least_loss_intercept(residual[:, j], lower, upper)
     return intercept

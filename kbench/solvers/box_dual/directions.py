@@ -62,8 +62,9 @@ def intercept_at_ends(
     epsilon: float,
     intercept: float,
 ) -> float:
-    """Return the middle of all optimal intercepts if all coefficients are at their ends up to
-    rounding; otherwise `intercept`, which free points determine. O(n log n).
+    """Return the middle of all optimal intercepts if all coefficients are at their ends, at least
+    one of them only up to rounding; otherwise `intercept`, which free points or that middle have
+    already determined. O(n log n).
 
     If the bounds of two classes have equal sums (weights "balanced", and a small C), rounding
     leaves one point 1e-15 of its bound away from the bound. As a free point it alone would put the

@@ -5,11 +5,11 @@
 nu-classification has z = 0, bounds [0, w_i] and [-w_i, 0] of the two classes and |b|_1 = t, so that
 the coefficients of each class sum to t / 2; nu-regression has the targets z, bounds of both signs
 and |b|_1 <= t. The multiplier of 1'b is the intercept c, and the multiplier of |b|_1 is epsilon:
-half the width of a regression's tube, minus the margin of a classifier. Free points have
+half the width of a regression's tube; in a classifier, minus its margin. Free points have
 e = c + epsilon if b > 0 and e = c - epsilon if b < 0.
 
-    b <- 0 (regression), or the bounds of the points with the lowest margins by the solution of a
-         quarter of the points (classifier)
+    b <- 0 (regression); in a classifier, the points whose decision values y_i f(x_i) are lowest by
+         the solution of a quarter of the points go to their bounds (the first points, if n <= 4096)
     repeat
       W = newer half of the last W + the worst violators of each side
       descend on b_W with K_WW                                              `side_steps`
@@ -73,11 +73,12 @@ TARGET = 0.9
 # float64 kernel values; once they do, the first that does not halve the violation is the last.
 _MAX_ROUNDS = 30
 # If the margin of a classifier is not above half of the violation, the tolerance falls by tens,
-# down to this fraction of `tol`, within as many further steps as before or this number. Set by
-# hand: lower tolerances take more steps, and decide more of the margins.
+# down to this fraction of `tol`. The further steps are limited to the number of steps so far, or to
+# this number if it is larger. Set by hand: lower tolerances take more steps, and decide more of the
+# margins.
 _LEAST_TOLERANCE, _MIN_MORE_STEPS = 0.01, 10_000
-# Steps are taken in float64 if float32 residuals of this many units in the last place would exceed
-# the violation to reach. Set by hand.
+# Steps are taken in float64 if this many units in the last place of the largest float32 residual
+# exceed the violation that is to be reached. Set by hand.
 _FLOAT32_UNITS = 64.0
 # A working set takes all points if it would have more than this fraction of them. Set by hand.
 _MOST_OF_POINTS = 0.65
@@ -198,16 +199,16 @@ class _Descent:
             return
         if not problem.has_fixed_norm:
             return
-        margin = np.zeros(n)
+        decision = np.zeros(n)  # K b of the solution of a subset
         if rng is not None and n > _GROWTH * _WORKING_SET:
             rows = np.sort(rng.choice(n, n // _GROWTH, replace=False))
             subset = _Descent(problem.take(rows), self.budget, self._cache_mb)
             subset.start(rng)
             subset.solve(_SUBSET_VIOLATION * subset.violation)
             support = np.flatnonzero(subset.beta)
-            margin = -self._row_cache().product(rows[support], subset.beta[support])
-        beta = _fill_in_order(-margin, problem.upper, 0.5 * problem.norm)
-        self._move_to(beta - _fill_in_order(margin, -problem.lower, 0.5 * problem.norm))
+            decision = self._row_cache().product(rows[support], subset.beta[support])
+        beta = _fill_in_order(-decision, problem.upper, 0.5 * problem.norm)
+        self._move_to(beta - _fill_in_order(decision, -problem.lower, 0.5 * problem.norm))
 
     def _move_to(self, beta: np.ndarray) -> None:
         """Go from 0 to these coefficients."""

@@ -22,7 +22,7 @@ def test_evaluations_are_a_factor_apart_and_end_with_the_machine():
         curves.observe(samples / 1000, {"samples": samples, "predict": predict, "loss": 1.0})
     curves.observe(2.0, {"loss": 1.0})
     curves.close(3.0, np.array([1, 1, 1, -1]))
-    seconds, samples = curves.tables()
+    seconds, samples = curves.curves()
     assert (seconds["curve"], seconds["x_name"]) == ("test_error", "seconds")
     assert (samples["curve"], samples["x_name"]) == ("test_error", "samples")
     assert seconds["value"] == samples["value"]
@@ -37,14 +37,14 @@ def test_evaluations_are_a_factor_apart_and_end_with_the_machine():
 def test_regression_has_both_errors_and_a_method_that_shows_nothing_has_none():
     curves = LearningCurves("regression", np.zeros((2, 1)), np.array([0.0, 4.0]))
     curves.observe(0.1, {"samples": 1, "predict": lambda X: np.array([0.0, 0.0])})
-    assert {table["curve"]: table["value"] for table in curves.tables()} == {
+    assert {curve["curve"]: curve["value"] for curve in curves.curves()} == {
         "test_rmse": [pytest.approx(8**0.5)],
         "test_mae": [2.0],
     }
     silent = LearningCurves("binary", np.zeros((2, 1)), np.ones(2))
     silent.observe(0.1, {"objective": 1.0})
     silent.close(1.0, np.ones(2))
-    assert silent.tables() == []
+    assert silent.curves() == []
 
 
 def test_curves_of_many_test_rows_take_some_of_them_at_equal_distances(monkeypatch):
@@ -60,7 +60,7 @@ def test_curves_of_many_test_rows_take_some_of_them_at_equal_distances(monkeypat
     curves.observe(0.1, {"samples": 1, "predict": predict})
     curves.close(1.0, np.where(np.arange(10) == 2, 1, y))
     assert seen == [0.0, 2.0, 5.0, 7.0]
-    assert curves.tables()[0]["value"] == [0.5, 0.25]
+    assert curves.curves()[0]["value"] == [0.5, 0.25]
 
 
 def test_a_run_keeps_its_curves_and_ends_at_the_error_of_its_row(tmp_path):
