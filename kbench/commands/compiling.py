@@ -99,12 +99,17 @@ def progress_lines() -> Iterator[Callable[[str, str], None]]:
 
 
 def cache_folder() -> Path:
-    """The folder in which numba keeps, or would create folders for, compiled code of kbench."""
+    """The folder in whose folders numba keeps compiled code of kbench: NUMBA_CACHE_DIR; otherwise
+    kbench's own, or the user's cache folder if kbench's cannot be written."""
     from numba.core import config
 
     import kbench
+    from kbench.solvers.box_dual.directions import are_at_ends
 
-    return Path(getattr(config, "CACHE_DIR", "") or kbench.__path__[0])
+    if named := getattr(config, "CACHE_DIR", ""):
+        return Path(named)
+    package, folder = Path(kbench.__path__[0]), Path(are_at_ends.stats.cache_path)
+    return package if folder.is_relative_to(package) else folder.parent
 
 
 def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]]]:

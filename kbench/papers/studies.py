@@ -275,7 +275,7 @@ def _mean_text(line: Line | None, quantity: Quantity) -> str:
 
 
 def _quotient(steps: Mapping[str, Line], part: CostRatio, system: System) -> float | None:
-    """The cost of a step or phase divided by another's; None if one cost is not known."""
+    """The cost of a step or phase divided by another's; None if one is unknown, or the other 0."""
     if part.before not in steps or part.after not in steps:
         return None
     lines = steps[part.before], steps[part.after]

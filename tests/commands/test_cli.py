@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -259,6 +260,13 @@ def test_doctor_names_a_cache_folder_that_cannot_be_written(tmp_path):
     done = kbench(tmp_path, "doctor", "--compile", env=env)
     assert done.returncode == 1
     assert f"NOT WRITABLE: {no_folder};" in done.stdout
+
+
+def test_compiled_code_is_in_the_folder_that_doctor_names():
+    from kbench.commands.compiling import cache_folder
+    from kbench.solvers.box_dual.directions import are_at_ends
+
+    assert pathlib.Path(are_at_ends.stats.cache_path).is_relative_to(cache_folder())
 
 
 def test_the_example_plugin_is_a_method_like_any_other(tmp_path, installed_plugin):

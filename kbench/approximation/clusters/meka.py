@@ -103,8 +103,8 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         For link="sampled": singular values of a basis on its sample below this multiple of the
         largest are treated as zero. The authors' program has 1e-6.
     eps : float, default by preset (0.0)
-        Links are zero if the kernel value of the two centroids is at most this. The ICML 2014
-        version states 0.1, which does not reproduce its Table 7 (`kbench.presets`).
+        Links are zero if the kernel value of the two centroids is at most this; 0 keeps them all.
+        The ICML 2014 version states 0.1, which does not reproduce its Table 7 (`kbench.presets`).
     zero_fraction : float, default by preset (0.0)
         Fraction of the links that are zero, those with the smallest kernel values of the
         centroids; 0.1 in the authors' program, which has no `eps`.
@@ -139,7 +139,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         k_s
     n_clusters_ : int
     kernel_entries_ : int
-        Kernel values computed in `fit`.
+        Kernel values computed in `fit`, without those between centroids.
     timings_ : dict of str to float
         Seconds of "cluster", "bases", "links": T_C, T_W, T_L of the papers.
     n_features_in_ : int

@@ -59,12 +59,12 @@ class Search:
             return f"{self.folds} folds"
         return f"{100 * self.validation:g} % held out"
 
-    @property
-    def first_holdout(self) -> dict[str, Any]:
-        """Value of `dataset.holdout` for the split with the fewest training rows."""
+    def holdouts(self, seed: int) -> list[dict[str, Any]]:
+        """Values of `dataset.holdout`, one for each split of the training rows."""
         if self.validation is None:
-            return {"folds": self.folds, "fold": 1}
-        return {"fraction": self.validation}
+            folds = range(1, self.folds + 1)
+            return [{"seed": seed, "folds": self.folds, "fold": fold} for fold in folds]
+        return [{"seed": seed, "fraction": self.validation}]
 
     def rungs(self, n_rows: int, n_candidates: int) -> list[int]:
         """Number of training rows of each rung; the last rung has `n_rows`, at most `rows`."""

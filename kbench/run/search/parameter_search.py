@@ -388,8 +388,10 @@ def _train_rows(plan: Plan, search: Search) -> int:
 
     data = open_prepared(plan.prepared[plan.runs[0].data_key])
     classes, groups = data.n_classes is not None, data.groups_train
-    train, _ = holdout_rows(data.y_train, search.first_holdout, classes=classes, groups=groups)
-    return int(train.size)
+    return min(
+        holdout_rows(data.y_train, holdout, classes=classes, groups=groups)[0].size
+        for holdout in search.holdouts(plan.runs[0].seed)
+    )
 
 
 def _search_facts(run: Run, tuned_set: str | None) -> dict[str, Any]:

@@ -371,14 +371,15 @@ def extremes(
     *,
     coupled: bool,
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return which points can move up and down, and the largest violation. O(m).
+    """Return the residuals of points that can move, the intercept and the largest violation. O(m).
 
     Returns
     -------
     e_up, e_down : (m,)
         e + lift and -(e + drop), with lift and drop of `directions`; -1e300 instead of -inf.
     intercept : float
-        The middle of max e_up and min -e_down where `coupled`, else as given.
+        The middle of max e_up and min -e_down where `coupled` (the one that exists if no point can
+        move up, or none down; the violation is then 0), else as given.
     violation : float
         Largest of e_up - intercept and e_down + intercept, at least 0; half of LIBSVM's criterion
         max e_up + max e_down where `coupled`.

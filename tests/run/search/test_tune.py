@@ -437,13 +437,16 @@ def test_rungs_end_with_all_rows_and_begin_with_enough(n_rows, n_candidates, fac
     assert Search(rows=least).rungs(n_rows, n_candidates) == [min(n_rows, least)]
 
 
-@given(st.integers(10, 1000), st.integers(2, 10))
-def test_the_first_fold_leaves_the_fewest_rows(n, folds):
-    y = np.zeros(n)
-    least = holdout_rows(y, Search(folds=folds).first_holdout, classes=True)[0].size
-    for fold in range(1, folds + 1):
-        train, _ = holdout_rows(y, {"folds": folds, "fold": fold}, classes=True)
-        assert least <= train.size <= least + 1
+def test_folds_of_groups_train_on_as_many_rows_as_the_smallest_has(here):
+    rng, lines = np.random.default_rng(0), ["g,a,y"]
+    for group, size in enumerate([60] + [3] * 20):
+        lines += [f"u{group},{rng.normal():.4f},{rng.choice(list('ab'))}" for _ in range(size)]
+    Path("g.csv").write_text("\n".join(lines))
+    # The fold that holds the large group out leaves less than 60 rows.
+    words = ["dataset.path=g.csv", "dataset.source.columns.group=g", "tune.cv=3", "tune.rows=60"]
+    assert kbench("tune", "method=knn", "method.n_neighbors=1,3", *words)
+    assert set(trials()["status"]) == {"ok"}
+    assert len(trials()) == 6
 
 
 @given(st.lists(st.lists(st.sampled_from([0.25, 0.5, 0.75]), min_size=2, max_size=2), min_size=1))
