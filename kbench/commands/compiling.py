@@ -108,7 +108,7 @@ def cache_folder() -> Path:
 
     if named := getattr(config, "CACHE_DIR", ""):
         return Path(named)
-    package, folder = Path(kbench.__path__[0]), Path(are_at_ends.stats.cache_path)
+    package, folder = Path(kbench.__path__[0]), Path(str(are_at_ends.stats.cache_path))
     return package if folder.is_relative_to(package) else folder.parent
 
 
