@@ -93,7 +93,9 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
             with np.errstate(over="ignore", invalid="ignore"):  # refused later
                 for name in table.features:
                     column = table.columns[name]
-                    sums[name] += 0.0 if column.categories else float(np.nansum(column.values))
+                    if not column.categories:
+                        total = float(column.values.sum())  # `nansum` copies the values
+                        sums[name] += total if total == total else float(np.nansum(column.values))
             yield table
     if last is not None:
         _note_totals(last, options)
