@@ -120,8 +120,9 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
                 raise needs_memory(estimator)
             attributes = vars(estimator)
             before = attributes.copy()
+            stream_parameters = _stream_parameters(estimator)
             if method.__name__ == "partial_fit" and not estimator._is_first_chunk():
-                _require_parameters_of_stream(estimator)
+                _require_equal(attributes.get("_stream_parameters"), stream_parameters)
             # Sigmoids of the former model would give wrong probabilities.
             attributes.pop("_sigmoids", None)
             weighted_rows = None
@@ -139,8 +140,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
                     attributes[name] = (
                         [weighted_rows[n] for n in indices] if is_list else weighted_rows[indices]
                     )
-            if hasattr(type(estimator), "partial_fit"):
-                attributes["_stream_parameters"] = _stream_parameters(estimator)
+            if stream_parameters is not None:
+                attributes["_stream_parameters"] = stream_parameters
             return fitted
 
         return all_or_nothing
@@ -148,8 +149,11 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
     return decorate
 
 
-def _stream_parameters(estimator: Any) -> dict[str, Any]:
-    """The parameters that a stream keeps, and those of its nested estimators."""
+def _stream_parameters(estimator: Any) -> dict[str, Any] | None:
+    """The parameters that a stream keeps, and those of its nested estimators; None if the class has
+    no `partial_fit`."""
+    if not hasattr(type(estimator), "partial_fit"):
+        return None
     return {
         name: type(value).__name__ if hasattr(value, "get_params") else value
         for name, value in estimator.get_params().items()
@@ -157,9 +161,12 @@ def _stream_parameters(estimator: Any) -> dict[str, Any]:
     }
 
 
-def _require_parameters_of_stream(estimator: Any) -> None:
-    """Raise a ValueError if a parameter that the stream keeps is another one than before."""
-    before, now = vars(estimator).get("_stream_parameters", {}), _stream_parameters(estimator)
+def _require_equal(before: dict[str, Any] | None, now: dict[str, Any] | None) -> None:
+    """Raise a ValueError if a parameter that a stream keeps is another one than before.
+
+    before : None for a stream of an older version of kbench, which kept no parameters
+    """
+    before, now = before or {}, now or {}
     for name in sorted(before.keys() & now.keys()):
         old, new = before[name], now[name]
         if old is not new and not np.array_equal(old, new):

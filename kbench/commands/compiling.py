@@ -103,13 +103,13 @@ def cache_folder() -> Path:
     kbench's own, or the user's cache folder if kbench's cannot be written."""
     from numba.core import config
 
+    if named := getattr(config, "CACHE_DIR", ""):
+        return Path(named)
     import kbench
     from kbench.data.formats import libsvm_bytes  # any module with compiled functions would do
 
-    count: Any = libsvm_bytes.count  # mypy takes compiled functions for ones without arguments
-    if named := getattr(config, "CACHE_DIR", ""):
-        return Path(named)
-    package, folder = Path(kbench.__path__[0]), Path(str(count.stats.cache_path))
+    compiled: Any = libsvm_bytes.count  # mypy does not know attributes of compiled functions
+    package, folder = Path(kbench.__path__[0]), Path(compiled.stats.cache_path)
     return package if folder.is_relative_to(package) else folder.parent
 
 

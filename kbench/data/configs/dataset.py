@@ -195,10 +195,9 @@ def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
             hint = nearest(pattern, _KNOWN_KEYS) or nearest(pattern.rpartition(".")[2], _KNOWN_KEYS)
             raise ConfigError(f"{prefix}{key_path}: no such key of a data set{hint}")
         if value is not None and (expected := key.check(value)):
-            is_list_of_values = isinstance(value, list) and value and not any(map(key.check, value))
-            hint = f"; -m {prefix}{key_path}=A,B makes a run of each value" * bool(
-                is_list_of_values
-            )
+            hint = ""
+            if isinstance(value, list) and value and not any(map(key.check, value)):
+                hint = f"; -m {prefix}{key_path}=A,B makes a run of each value"
             raise ConfigError(f"{prefix}{key_path} is {value!r}, should be {expected}{hint}")
 
 

@@ -230,6 +230,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         are left out unless the config names them.
     """
     columns, known = options.columns, options.known
+    has_header = names != [str(k + 1) for k in range(len(names))]
     index = {*index, *_index_names(names)}
     configured = columns.get("categorical") or []
     texts = [] if options.auto else [choose(names, c, "categorical", path) for c in configured]
@@ -238,7 +239,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         missing_name = next((name for name in known["columns"] if name not in names), None)
         if missing_name is not None:
             hint = nearest(missing_name, map(printable, names)) or f"; there are {listed(names)}"
-            if names == [str(k + 1) for k in range(len(names))]:
+            if not has_header:
                 hint = (
                     "; the file has no header, dataset.source.columns.names=[NAME, ...] names its "
                     "columns in order"
@@ -287,7 +288,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
                 hint = nearest(str(target), map(printable, names)) or (
                     f"; there are {listed(names)}. Rows without targets are for `kbench predict`"
                 )
-                if names == [str(k + 1) for k in range(len(names))]:
+                if not has_header:
                     hint = "; the file has no header, its first line should name the columns"
                 raise DataError(
                     f"{path}:1: no column {target!r}, which is the target as the last column of "

@@ -18,10 +18,10 @@ _DIAGONAL_ROWS = 32
 
 
 def function_values(function: Callable[[Any, Any], Any], A: Any, B: Any) -> np.ndarray:
-    """Values of a kernel function between rows A and B, dense; (a, b) float64."""
+    """Values of a kernel function between rows A and B, dense; (a, b), in the function's dtype."""
     values = function(A, B)
     require_unmasked("the kernel", values)
-    values = np.asarray(values.toarray() if sp.issparse(values) else values, np.float64)
+    values = np.asarray(values.toarray() if sp.issparse(values) else values)
     expected = _num_samples(A), _num_samples(B)
     if values.shape != expected:
         raise ValueError(

@@ -37,7 +37,7 @@ _CALL_BYTES = 2**26
 
 def kernel_values(function: Any, A: Any, B: Any) -> np.ndarray:
     """Finite values of a kernel function between rows A and B; (a, b) float64."""
-    values = function_values(function, A, B)
+    values = function_values(function, A, B).astype(np.float64, copy=False)
     assert_all_finite(values, input_name="kernel values")
     return values
 

@@ -56,9 +56,7 @@ _FIRST_ORDER_PASSES = 5
 # Rows from which the bandwidth is computed: more are more precise and take longer. Set by hand.
 SAMPLE_ROWS = 10_000
 # Parameters that may differ between a checkpoint and the fit that continues it.
-_CHANGEABLE_PARAMETERS = (
-    *("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes"),
-)
+_CHANGEABLE = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -475,7 +473,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                 f"random_state is {self.random_state!r}, should be a whole number with a "
                 "checkpoint, because a continuation needs the same batches"
             )
-        parameters = {k: v for k, v in self.get_params().items() if k not in _CHANGEABLE_PARAMETERS}
+        parameters = {k: v for k, v in self.get_params().items() if k not in _CHANGEABLE}
         checkpoint = Checkpoint(self.checkpoint, self.checkpoint_s, {**parameters, "data": data})
         state = checkpoint.read()
         if state is not None:

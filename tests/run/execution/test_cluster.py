@@ -143,7 +143,7 @@ def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
 
 
 class SilentWorker:
-    """The client of a cluster of two workers, one of which sends no heartbeat."""
+    """Stands for Dask's client. The cluster has two workers, and one sends no heartbeats."""
 
     scheduler, status = SimpleNamespace(identity=None), "running"
 

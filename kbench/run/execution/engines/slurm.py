@@ -399,19 +399,18 @@ class Slurm:
                 others.append((folder, lock))
             else:
                 self._lock, self._sweep = lock, folder
-        if self._lock < 0:
+        is_new = self._lock < 0
+        if is_new:
             hidden = self._home / f".{self._sweep.name}"  # name of the folder until it is locked
             for name in ("todo", "done", "log"):
                 (hidden / name).mkdir(parents=True)
             self._lock = take_lock(hidden) or -1
             hidden.rename(self._sweep)
-            is_new = True
         else:
             for _ in self._take(self._sweep / "todo"):
                 pass
             _, alive = self._ask("squeue", "-h", "-r", "-o", "%i", "--name", _name(self._sweep))
             self._jobs = {job_id: _Job(job_id) for job_id in [*self._begun_jobs(), *alive.split()]}
-            is_new = False
         for folder, lock in others:  # only reports are taken over, and jobs are cancelled
             self._cancel(folder)
             for path in (folder / "done" / name for name in names(folder / "done")):
