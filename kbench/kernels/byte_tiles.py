@@ -1,6 +1,6 @@
 """Compiled tiles of Gaussian kernels between points whose features are bytes.
 
-    k(x, z) = 2^-(unit D),    D = sum_k (x_k - z_k)^2 = |x|^2 + |z|^2 - 2 <x, z>,    0 <= x_k <= 255
+    k(x, z) = 2^-(scale D),    D = |x - z|^2 = |x|^2 + |z|^2 - 2 <x, z>,    0 <= x_k <= 255
 
 Inner products of bytes (`kbench.intrinsics.byte_products`) give the integer D exactly, at several
 times the speed of float32 multiply-adds. The instruction multiplies unsigned bytes by signed bytes,
@@ -48,24 +48,24 @@ def _copy_columns(right, first, width, panels):
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _write_values(dots, shift, squares, unit, out):
-    """out[j] = 2^-(unit D_j), D_j = shift + squares[j] - 2 dots[j]."""
+def _write_values(dots, shift, squares, scale, out):
+    """out[j] = 2^-(scale D_j), D_j = shift + squares[j] - 2 dots[j]."""
     real, shift = out.dtype.type, np.int32(shift)
     for j in range(out.shape[0]):
-        out[j] = power_of_two(-unit * real(np.int32(shift + squares[j] - 2 * dots[j])))
+        out[j] = power_of_two(-scale * real(np.int32(shift + squares[j] - 2 * dots[j])))
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _add_values(dots, shift, squares, unit, coef, partial):
-    """partial[j] += coef 2^-(unit D_j), D_j as in `_write_values`."""
+def _add_values(dots, shift, squares, scale, coef, partial):
+    """partial[j] += coef 2^-(scale D_j), D_j as in `_write_values`."""
     real, shift = partial.dtype.type, np.int32(shift)
     for j in range(partial.shape[0]):
-        exponent = -unit * real(np.int32(shift + squares[j] - 2 * dots[j]))
+        exponent = -scale * real(np.int32(shift + squares[j] - 2 * dots[j]))
         partial[j] += coef * power_of_two(exponent)
 
 
 @njit(cache=True, nogil=True, fastmath=_FLAGS)
-def _tiles(left, shifts, right, squares, unit, coef, values, block, start, stop):
+def _tiles(left, shifts, right, squares, scale, coef, values, block, start, stop):
     """Compute kernel values of the right points start .. stop-1; add them up or store them.
 
     left : (b, w), shifts : (b,) = |x|^2 - 256 sum_k x_k, b a multiple of ROWS; right : (w, n),
@@ -89,13 +89,13 @@ def _tiles(left, shifts, right, squares, unit, coef, values, block, start, stop)
                         sums[j] = 0
                     for r in range(ROWS):
                         row = dots[r * COLUMNS : (r + 1) * COLUMNS]
-                        _add_values(row, shifts[i + r], norms, unit, coef[i + r], sums)
+                        _add_values(row, shifts[i + r], norms, scale, coef[i + r], sums)
                     for j in range(sums.shape[0]):
                         out[j] += sums[j]
                 else:
                     for r in range(min(ROWS, block.shape[0] - i)):
                         row = dots[r * COLUMNS : (r + 1) * COLUMNS]
-                        _write_values(row, shifts[i + r], norms, unit, block[i + r, first:last])
+                        _write_values(row, shifts[i + r], norms, scale, block[i + r, first:last])
 
 
 _expose_tiles = divided(_tiles)
@@ -109,16 +109,16 @@ def _shared_tiles(arguments, n, block, mailboxes):
 _TILES = Loop(_tiles, _shared_tiles)
 
 
-def fill(A: BytePoints, B: BytePoints, unit: float, out: np.ndarray) -> None:
-    """Write 2^-(unit D) between a points A and n points B into out : (a, n), C-contiguous."""
+def fill(A: BytePoints, B: BytePoints, scale: float, out: np.ndarray) -> None:
+    """Write 2^-(scale D) between a points A and n points B into out : (a, n), C-contiguous."""
     no_coef, no_sums = np.empty(0, out.dtype), np.empty(0)
-    _run(*_left_operands(A), B, out.dtype.type(unit), no_coef, no_sums, out)
+    _run(*_left_operands(A), B, out.dtype.type(scale), no_coef, no_sums, out)
 
 
 def accumulate(
-    A: BytePoints, B: BytePoints, unit: float, coef: np.ndarray, out: np.ndarray
+    A: BytePoints, B: BytePoints, scale: float, coef: np.ndarray, out: np.ndarray
 ) -> None:
-    """Add sum_i coef_i 2^-(unit D_ij), i of A, j of B, to out : (n,) float64.
+    """Add sum_i coef_i 2^-(scale D_ij), i of A, j of B, to out : (n,) float64.
 
     coef : (a,) of the dtype in which values are computed. Sums over six left points (ROWS) have
     that dtype, and are added up in float64.
@@ -126,7 +126,7 @@ def accumulate(
     left, shifts = _left_operands(A)
     weights = np.zeros(len(left), coef.dtype)
     weights[: len(coef)] = coef
-    _run(left, shifts, B, coef.dtype.type(unit), weights, out, np.empty((0, 0), coef.dtype))
+    _run(left, shifts, B, coef.dtype.type(scale), weights, out, np.empty((0, 0), coef.dtype))
 
 
 def _run(left: np.ndarray, shifts: np.ndarray, B: BytePoints, *arguments: Any) -> None:

@@ -276,11 +276,11 @@ class DistanceKernel(Kernel):
 
     def _evaluate_dense(self, A: Any, B: Any, out: np.ndarray) -> None:
         if self._are_bytes(A, B):
-            byte_tiles.fill(A, B, self._byte_unit(), out)
+            byte_tiles.fill(A, B, self._byte_scale(), out)
         else:
-            unit, squared = self._tile_parameters()
+            per_bit, squared = self._tile_parameters()
             operands = self._operands(A, B, out.dtype)
-            tiles.fill(self._tiles, operands, unit, squared=squared, out=out)
+            tiles.fill(self._tiles, operands, per_bit, squared=squared, out=out)
         for factor in (A.factor, None if B.factor is None else B.factor[:, None]):
             if factor is not None:
                 out.T[...] *= factor
@@ -323,11 +323,13 @@ class DistanceKernel(Kernel):
         weights = weights.astype(coef.dtype, copy=False)
         values = np.zeros(len(out))
         if self._are_bytes(A, B):
-            byte_tiles.accumulate(B, A, self._byte_unit(), weights, values)
+            byte_tiles.accumulate(B, A, self._byte_scale(), weights, values)
         else:
-            unit, squared = self._tile_parameters()
+            per_bit, squared = self._tile_parameters()
             operands = self._operands(B, A, coef.dtype)
-            tiles.accumulate(self._tiles, operands, unit, squared=squared, coef=weights, out=values)
+            tiles.accumulate(
+                self._tiles, operands, per_bit, squared=squared, coef=weights, out=values
+            )
         out[:, 0] += values if A.factor is None else values * A.factor
 
     def _multiplies_bytes(self) -> bool:
@@ -343,7 +345,7 @@ class DistanceKernel(Kernel):
         assert self.layout is not None
         return self._rate * self.layout.gap**self.power, self.power == 2
 
-    def _byte_unit(self) -> float:
+    def _byte_scale(self) -> float:
         """Return the exponent's change for each unit of squared distance on the lattice."""
         assert self.layout is not None
         assert self.layout.lattice is not None

@@ -1,6 +1,6 @@
 """Compiled tiles of kernels that are functions of a distance, for real and binary features.
 
-    k(x, z) = f(t),    -t = sum_k |x_k - z_k|^power + unit * hamming(bits of x, bits of z)
+    k(x, z) = f(t),    -t = sum_k |x_k - z_k|^power + per_bit * hamming(bits of x, bits of z)
 
 Prepared features are already scaled, so that gamma does not appear here. They are subtracted, and
 ||x - z||^2 is not expanded into inner products: nothing cancels, and tiles are as fast as a matrix
@@ -38,12 +38,12 @@ _COLUMNS = 256
 LOG2_E = math.log2(math.e)
 # Binary logarithms of the least values of `power_of_two`, in float32 and float64: their products
 # with coefficients above 2^-26 and 2^-122 are normal numbers (2^-126, 2^-1022). Guard.
-MIN_32, MIN_64 = -100.0, -900.0
+MIN_EXPONENT_32, MIN_EXPONENT_64 = -100.0, -900.0
 
 
 def min_exponent(dtype: np.dtype) -> float:
     """Binary logarithm of the least kernel value in this precision (see `power_of_two`)."""
-    return MIN_32 if dtype == np.float32 else MIN_64
+    return MIN_EXPONENT_32 if dtype == np.float32 else MIN_EXPONENT_64
 
 
 def power_of_two(t):
@@ -52,7 +52,7 @@ def power_of_two(t):
     The result is never below 2^-100 (float64: 2^-900), so that its products with coefficients are
     not denormal numbers, with which processors compute many times more slowly.
     """
-    return 2.0 ** max(t, MIN_32)
+    return 2.0 ** max(t, MIN_EXPONENT_32)
 
 
 @overload(power_of_two)
@@ -65,7 +65,7 @@ def _compile_power_of_two(t):
         f4 = np.float32
 
         def power32(t):
-            t = max(t, f4(MIN_32))
+            t = max(t, f4(MIN_EXPONENT_32))
             shifted = t + f4(12582912.0)
             f = t - (shifted - f4(12582912.0))
             p = f4(1.3390863e-3) + f * f4(1.5453163e-4)
@@ -80,7 +80,7 @@ def _compile_power_of_two(t):
         return power32
 
     def power64(t):
-        t = max(t, MIN_64)
+        t = max(t, MIN_EXPONENT_64)
         shifted = t + 6755399441055744.0
         f = t - (shifted - 6755399441055744.0)
         p = 7.072585949269223e-09 + f * 4.4549605981865186e-10
@@ -105,12 +105,12 @@ FLAGS = {"contract", "nsz", "nnan", "ninf"}
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _subtract_hamming(words, row, tile, unit, acc):
-    """acc[r, j] -= unit * hamming(words[row + r], column j of tile : (w, 256)), w even."""
+def _subtract_hamming(words, row, columns, per_bit, acc):
+    """acc[r, j] -= per_bit * hamming(words[row + r], columns[:, j]), columns : (w, 256), w even."""
     m, real, n_words = _COLUMNS, acc.dtype.type, words.shape[1]
     # Four words in a pass need half as many conversions of counts to floats as two.
     for k in range(0, n_words - 3, 4):
-        x, i = tile[k * m : (k + 4) * m], row
+        x, i = columns[k * m : (k + 4) * m], row
         a0, a1, a2, a3 = words[i, k], words[i, k + 1], words[i, k + 2], words[i, k + 3]
         i = row + 1
         b0, b1, b2, b3 = words[i, k], words[i, k + 1], words[i, k + 2], words[i, k + 3]
@@ -123,37 +123,37 @@ def _subtract_hamming(words, row, tile, unit, acc):
             # Counts are converted by way of int32, from which the conversion to float32 vectorises
             # on every processor.
             a = popcount(x0 ^ a0) + popcount(x1 ^ a1) + popcount(x2 ^ a2) + popcount(x3 ^ a3)
-            acc[j] -= unit * real(np.int32(a))
+            acc[j] -= per_bit * real(np.int32(a))
             b = popcount(x0 ^ b0) + popcount(x1 ^ b1) + popcount(x2 ^ b2) + popcount(x3 ^ b3)
-            acc[m + j] -= unit * real(np.int32(b))
+            acc[m + j] -= per_bit * real(np.int32(b))
             c = popcount(x0 ^ c0) + popcount(x1 ^ c1) + popcount(x2 ^ c2) + popcount(x3 ^ c3)
-            acc[2 * m + j] -= unit * real(np.int32(c))
+            acc[2 * m + j] -= per_bit * real(np.int32(c))
             d = popcount(x0 ^ d0) + popcount(x1 ^ d1) + popcount(x2 ^ d2) + popcount(x3 ^ d3)
-            acc[3 * m + j] -= unit * real(np.int32(d))
+            acc[3 * m + j] -= per_bit * real(np.int32(d))
     if n_words % 4:
         k = n_words - WORDS_PER_COUNT
-        x = tile[k * m : (k + WORDS_PER_COUNT) * m]
+        x = columns[k * m : (k + WORDS_PER_COUNT) * m]
         a0, a1 = words[row, k], words[row, k + 1]
         b0, b1 = words[row + 1, k], words[row + 1, k + 1]
         c0, c1 = words[row + 2, k], words[row + 2, k + 1]
         d0, d1 = words[row + 3, k], words[row + 3, k + 1]
         for j in range(m):
             x0, x1 = x[j], x[m + j]
-            acc[j] -= unit * real(np.int32(popcount(x0 ^ a0) + popcount(x1 ^ a1)))
-            acc[m + j] -= unit * real(np.int32(popcount(x0 ^ b0) + popcount(x1 ^ b1)))
-            acc[2 * m + j] -= unit * real(np.int32(popcount(x0 ^ c0) + popcount(x1 ^ c1)))
-            acc[3 * m + j] -= unit * real(np.int32(popcount(x0 ^ d0) + popcount(x1 ^ d1)))
+            acc[j] -= per_bit * real(np.int32(popcount(x0 ^ a0) + popcount(x1 ^ a1)))
+            acc[m + j] -= per_bit * real(np.int32(popcount(x0 ^ b0) + popcount(x1 ^ b1)))
+            acc[2 * m + j] -= per_bit * real(np.int32(popcount(x0 ^ c0) + popcount(x1 ^ c1)))
+            acc[3 * m + j] -= per_bit * real(np.int32(popcount(x0 ^ d0) + popcount(x1 ^ d1)))
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _subtract_squares(left, row, tile, acc):
-    """acc[r, j] -= ||left[row + r] - column j of tile||^2, tile : (p, 256)."""
+def _subtract_squares(left, row, columns, acc):
+    """acc[r, j] -= ||left[row + r] - columns[:, j]||^2, columns : (p, 256)."""
     # Constant strides from one base show the compiler that rows do not overlap, so it vectorises.
     # Each square that is subtracted from acc is one fused multiply-add; a sum of the four squares
     # first would need a further subtraction.
     m = _COLUMNS
     for k in range(0, left.shape[1], UNROLLED):
-        x = tile[k * m : (k + UNROLLED) * m]
+        x = columns[k * m : (k + UNROLLED) * m]
         a0, a1, a2, a3 = left[row, k], left[row, k + 1], left[row, k + 2], left[row, k + 3]
         i = row + 1
         b0, b1, b2, b3 = left[i, k], left[i, k + 1], left[i, k + 2], left[i, k + 3]
@@ -171,10 +171,10 @@ def _subtract_squares(left, row, tile, acc):
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _subtract_absolute(left, row, tile, acc):
-    """acc[r, j] -= ||left[row + r] - column j of tile||_1, tile : (p, 256)."""
+def _subtract_absolute(left, row, columns, acc):
+    """acc[r, j] -= ||left[row + r] - columns[:, j]||_1, columns : (p, 256)."""
     for k in range(left.shape[1]):
-        x = tile[k * _COLUMNS : (k + 1) * _COLUMNS]
+        x = columns[k * _COLUMNS : (k + 1) * _COLUMNS]
         for r in range(UNROLLED):
             value, a = left[row + r, k], acc[r * _COLUMNS : (r + 1) * _COLUMNS]
             for j in range(_COLUMNS):
@@ -182,10 +182,13 @@ def _subtract_absolute(left, row, tile, acc):
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def _copy_columns(points, first, width, tile):
-    """Copy columns first .. first + width - 1 of points : (p, n) to tile : (p, 256)."""
+def _copy_columns(points, first, width, columns):
+    """Copy columns first .. first + width - 1 of points : (p, n) to columns : (p, 256)."""
     for k in range(points.shape[0]):
-        source, target = points[k, first : first + width], tile[k * _COLUMNS : (k + 1) * _COLUMNS]
+        source, target = (
+            points[k, first : first + width],
+            columns[k * _COLUMNS : (k + 1) * _COLUMNS],
+        )
         for j in range(width):
             target[j] = source[j]
 
@@ -252,29 +255,29 @@ def _tiles_of(apply_f, write, add):
 
     @njit(fastmath=FLAGS, nogil=True)
     def loop_over_tiles(
-        left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
+        left, left_words, right, right_words, per_bit, squared, coef, sums, block, start, stop
     ):
         m = _COLUMNS
         n_features, n_words = left.shape[1], left_words.shape[1]
-        tile = np.zeros(n_features * m, left.dtype)
-        word_tile = np.zeros(n_words * m, np.uint32)
+        columns = np.zeros(n_features * m, left.dtype)
+        word_columns = np.zeros(n_words * m, np.uint32)
         acc, partial = np.empty(UNROLLED * m, left.dtype), np.empty(m, left.dtype)
         for first in range(start, stop, m):
             width = min(stop - first, m)
-            _copy_columns(right, first, width, tile)
-            _copy_columns(right_words, first, width, word_tile)
+            _copy_columns(right, first, width, columns)
+            _copy_columns(right_words, first, width, word_columns)
             for i in range(0, left.shape[0], UNROLLED):
                 for j in range(UNROLLED * m):
                     acc[j] = 0
                 if n_words:
-                    _subtract_hamming(left_words, i, word_tile, unit, acc)
+                    _subtract_hamming(left_words, i, word_columns, per_bit, acc)
                 if squared:
-                    _subtract_squares(left, i, tile, acc)
+                    _subtract_squares(left, i, columns, acc)
                 else:
-                    _subtract_absolute(left, i, tile, acc)
+                    _subtract_absolute(left, i, columns, acc)
                 apply_f(acc)
                 if coef.shape[0]:
-                    add(acc, coef[i : i + UNROLLED], partial, values[first : first + width])
+                    add(acc, coef[i : i + UNROLLED], partial, sums[first : first + width])
                 else:
                     for r in range(min(UNROLLED, block.shape[0] - i)):
                         write(acc[r * m : (r + 1) * m], block[i + r, first : first + width])
@@ -297,7 +300,7 @@ def tiles_of_function(apply_f: Any) -> Any:
     compiled function
         Computes kernel values of the right points start .. stop-1, and adds them up or stores them:
         left : (b, p), left_words : (b, w), b a multiple of UNROLLED; right : (p, n), right_words :
-        (w, n). With coef : (b,), values[j] += sum_i coef_i k_ij. If coef is empty, the values are
+        (w, n). With coef : (b,), sums[j] += sum_i coef_i k_ij. If coef is empty, the values are
         written to block : (a, n), a <= b.
     """
     return _tiles_of(apply_f, _write_values, _add_values)
@@ -307,9 +310,9 @@ _powers_of_two = _tiles_of(_identity, _write_powers, _add_powers)
 
 
 @njit(cache=True, nogil=True, fastmath=FLAGS)
-def _tiles(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
+def _tiles(left, left_words, right, right_words, per_bit, squared, coef, sums, block, start, stop):
     _powers_of_two(
-        left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
+        left, left_words, right, right_words, per_bit, squared, coef, sums, block, start, stop
     )
 
 
@@ -339,24 +342,30 @@ def nanoseconds(n_features: int, n_words: int) -> float:
     return 0.15 + 0.01 * n_features + 0.015 * n_words
 
 
-def fill(loop: Loop, operands: Operands, unit: float, *, squared: bool, out: np.ndarray) -> None:
+def fill(loop: Loop, operands: Operands, per_bit: float, *, squared: bool, out: np.ndarray) -> None:
     """Write the kernel between left and right points into out : (a, n), a <= b, C-contiguous.
 
     O(a n (p + w)) time.
 
     loop : The loop over tiles of the kernel, such as `POWERS_OF_TWO`
     operands : (left, left_words, right, right_words)
-    unit : Contribution of one differing bit to the exponent
+    per_bit : What a differing bit subtracts from the exponent
     squared : True for the sum of squared differences of features, False for absolute differences
     """
     dtype = operands[0].dtype
     no_coef, no_sums = np.empty(0, dtype), np.empty(0)
-    scale = dtype.type(unit)
+    scale = dtype.type(per_bit)
     _run(loop, operands, out.size, scale, squared, no_coef, no_sums, out)
 
 
 def accumulate(
-    loop: Loop, operands: Operands, unit: float, *, squared: bool, coef: np.ndarray, out: np.ndarray
+    loop: Loop,
+    operands: Operands,
+    per_bit: float,
+    *,
+    squared: bool,
+    coef: np.ndarray,
+    out: np.ndarray,
 ) -> None:
     """Add sum_i coef_i k(left_i, right_j) to out : (n,) float64; coef : (a,) of the points' dtype.
 
@@ -365,7 +374,7 @@ def accumulate(
     """
     dtype = operands[0].dtype
     no_block = np.empty((0, 0), dtype)
-    scale = dtype.type(unit)
+    scale = dtype.type(per_bit)
     padded_coef = np.zeros(len(operands[0]), dtype)
     padded_coef[: len(coef)] = coef
     _run(loop, operands, len(out) * len(coef), scale, squared, padded_coef, out, no_block)

@@ -38,9 +38,9 @@ _each_product = products_of_function(_apply_f)
 
 
 @njit(cache=True, nogil=True, fastmath=tiles.FLAGS)
-def _tiles(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
+def _tiles(left, left_words, right, right_words, per_bit, squared, coef, sums, block, start, stop):
     _each_tile(
-        left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
+        left, left_words, right, right_words, per_bit, squared, coef, sums, block, start, stop
     )
 
 

@@ -33,7 +33,7 @@ def _apply_f(t):
     real = t.dtype.type
     one, ln2 = real(1.0), real(_LN2)
     # Above this u `power_of_two` is constant, so the polynomial must be constant, too.
-    farthest = real(-tiles.MIN_32) if t.itemsize == 4 else real(-tiles.MIN_64)
+    farthest = real(-tiles.MIN_EXPONENT_32) if t.itemsize == 4 else real(-tiles.MIN_EXPONENT_64)
     for j in range(t.shape[0]):
         u = min(np.sqrt(-t[j]), farthest)
         s = ln2 * u
@@ -45,9 +45,9 @@ _each_product = products_of_function(_apply_f)
 
 
 @njit(cache=True, nogil=True, fastmath=tiles.FLAGS)
-def _tiles(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
+def _tiles(left, left_words, right, right_words, per_bit, squared, coef, sums, block, start, stop):
     _each_tile(
-        left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
+        left, left_words, right, right_words, per_bit, squared, coef, sums, block, start, stop
     )
 
 
