@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_digits, load_iris
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
-from sklearn.svm import LinearSVC
 from small_problems import binary
 
 from kbench.approximation import Fastfood, LandmarkFeatures, Nystrom, RandomFourierFeatures
@@ -20,22 +18,10 @@ MAPS = [Nystrom, LandmarkFeatures, Fastfood, RandomFourierFeatures]
 LANDMARKS = (Nystrom, LandmarkFeatures)
 
 
-def machine(cls, n_components=100, *, gamma=0.5, form="cos_sin", landmarks="kmeans", **options):
+def machine(cls, n_components, *, gamma=0.5, **options):
     """A linear machine on `n_components` features of the class `cls`."""
-    choice = {"landmarks": landmarks} if cls in LANDMARKS else {"form": form}
+    choice = {"landmarks": "kmeans"} if cls in LANDMARKS else {"form": "cos_sin"}
     return LinearizedSVC(cls(n_components, gamma=gamma, **choice), **options)
-
-
-@pytest.mark.parametrize("landmarks", ["kmeans", "uniform"])
-def test_llsvm_with_all_points_as_landmarks_is_the_kernel_machine(landmarks):
-    X, y = binary(400)
-    options = {"C": 2.0, "gamma": 0.5}
-    model = machine(Nystrom, 400, landmarks=landmarks, tol=1e-5, random_state=0, **options).fit(
-        X, y
-    )
-    exact = KernelSVC(fit_intercept=False, tol=1e-6, dtype="float64", **options).fit(X, y)
-    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-4)
-    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=0.02)
 
 
 def test_llsvm_is_the_machine_of_its_low_rank_kernel():
@@ -48,7 +34,7 @@ def test_llsvm_is_the_machine_of_its_low_rank_kernel():
     np.testing.assert_allclose(model.decision_function(X), F @ model.coef_[0], atol=1e-3)
 
 
-@pytest.mark.parametrize("cls", [*LANDMARKS, Fastfood])
+@pytest.mark.parametrize("cls", MAPS)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_copies_of_rows_are_solved_once(cls, sparse):
     X, y = binary(120)
@@ -66,52 +52,10 @@ def test_copies_of_rows_are_solved_once(cls, sparse):
     )
     assert model.objective_ == pytest.approx(every_row.objective.sum(), rel=1e-5)
     np.testing.assert_allclose(model.coef_.T, every_row.coef, atol=1e-2)
+    np.testing.assert_allclose(model.decision_function(given), F @ model.coef_.T, atol=1e-3)
     if hasattr(model, "kernel_entries_"):
         distinct = len(np.unique(np.column_stack([X, y == "no", y == "yes"]), axis=0))
         assert model.kernel_entries_ == 20 * distinct
-
-
-def test_ltpu_with_one_centre_a_point_is_a_linear_machine_on_kernel_rows():
-    X, y = binary(200)
-    model = machine(
-        LandmarkFeatures, 200, C=0.5, gamma=0.5, tol=1e-7, max_iter=20_000, random_state=0
-    ).fit(X, y)
-    K = rbf_kernel(X, gamma=0.5)
-    Y = np.where(y == "yes", 1.0, -1.0)[:, None]
-    direct = solve_linear_dual(
-        K, Y, np.full(200, 0.5), np.random.RandomState(0), tol=1e-7, max_iter=20_000
-    )
-    assert model.objective_ == pytest.approx(direct.objective[0], rel=1e-5)
-    liblinear = LinearSVC(C=0.5, loss="hinge", fit_intercept=False, tol=1e-6, max_iter=200_000)
-    np.testing.assert_allclose(
-        model.decision_function(X), liblinear.fit(K, y).decision_function(K), atol=1e-2
-    )
-
-
-@pytest.mark.parametrize("cls", [Fastfood, RandomFourierFeatures])
-@pytest.mark.parametrize("form", ["cos_sin", "phase"])
-def test_random_features_approach_the_kernel_machine(cls, form):
-    X, y = binary()
-    exact = KernelSVC(C=1.0, gamma=0.5, fit_intercept=False).fit(X, y).decision_function(X)
-    errors = []
-    for n_components in (64, 4096):
-        model = machine(cls, n_components, C=1.0, gamma=0.5, form=form, tol=1e-3, random_state=0)
-        errors.append(np.abs(model.fit(X, y).decision_function(X) - exact).mean())
-    assert errors[1] < 0.12
-    assert errors[1] < 0.5 * errors[0]
-
-
-@pytest.mark.parametrize("cls", MAPS)
-def test_several_classes_share_features(cls):
-    X, y = load_iris(return_X_y=True)
-    model = machine(cls, 100, C=10.0, gamma=0.5, tol=1e-4, random_state=0, max_iter=5000).fit(X, y)
-    assert model.coef_.shape == (3, model.feature_map_.n_features_out_)
-    for j in range(3):
-        alone = machine(cls, 100, C=10.0, gamma=0.5, tol=1e-4, random_state=0, max_iter=5000)
-        alone.fit(X, y == j)
-        np.testing.assert_allclose(
-            alone.decision_function(X), model.decision_function(X)[:, j], atol=0.05
-        )
 
 
 @pytest.mark.parametrize("cls", MAPS)
