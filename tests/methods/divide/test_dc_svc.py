@@ -274,19 +274,6 @@ def test_a_time_limit_warns_and_leaves_a_usable_model(combine):
     assert np.isfinite(model.decision_function(X)).all()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"partition": "random"}, "partition='random'"),
-        ({"level_tol": 0.5}, "level_tol=0.5 .* combine='early'"),
-        ({"n_levels": 1, "branching": 2}, "branching=2 .* n_levels=1"),
-    ],
-)
-def test_invalid_parameters_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        DCSVC(**{"n_clusters": 4} | parameters).fit(*blobs())
-
-
 @pytest.mark.parametrize("parameters", [{"partition": "kmeans"}, {"combine": "bcm"}])
 def test_partitions_and_combinations_that_need_features_refuse_a_precomputed_kernel(parameters):
     X, y = blobs()

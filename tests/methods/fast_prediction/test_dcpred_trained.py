@@ -85,8 +85,3 @@ def test_a_leaf_of_one_class_is_constant_and_weights_count():
     model = DCPredTrainedClassifier(1, **options).fit(X, y, sample_weight=weight)
     half = DCPredTrainedClassifier(1, **options).fit(X[1::2], y[1::2])
     np.testing.assert_allclose(model.decision_function(X), half.decision_function(X), atol=1e-5)
-
-
-def test_synthetic_rows_need_the_machine_of_all_rows():
-    with pytest.raises(ValueError, match="n_synthetic=2 needs target='global', got 'leaf'"):
-        DCPredTrainedClassifier(n_synthetic=2).fit(*rings(50))

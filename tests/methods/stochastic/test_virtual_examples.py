@@ -126,13 +126,6 @@ def test_rows_of_another_kind_are_refused(kind, d, message):
         DoublySGDClassifier(virtual=kind).fit(X, X[:, 0] > 0)
 
 
-def test_copies_without_a_kind_are_refused():
-    with pytest.raises(
-        ValueError, match="n_copies is 2 and predict_votes 1, should be 1 if virtual"
-    ):
-        DoublySGDClassifier(n_copies=2).fit(np.eye(4), [0, 0, 1, 1])
-
-
 def test_axes_are_those_of_the_second_moments():
     X = images(200)
     mapped = RowMap(True, 10, centred=True).fit(X)
