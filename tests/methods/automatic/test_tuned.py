@@ -254,15 +254,6 @@ def test_hostile_rows():
     np.testing.assert_allclose(constant.predict(X), 3.0, atol=0.01)
 
 
-def test_rows_of_weight_zero_count_for_nothing():
-    X, y = moons(200)
-    noise = np.random.default_rng(0).integers(2, size=100)
-    weight = np.r_[np.ones(200), np.zeros(100)]
-    machine = TunedKernelSVC(random_state=0).fit(np.vstack([X, X[:100]]), np.r_[y, noise], weight)
-    alone = TunedKernelSVC(random_state=0).fit(X, y)
-    assert (machine.C_, machine.gamma_) == (alone.C_, alone.gamma_)
-
-
 def test_balanced_accuracy_serves_the_rare_class():
     rng = np.random.default_rng(0)
     y = (rng.random(600) < 0.1).astype(int)

@@ -166,16 +166,6 @@ def test_the_default_number_of_products_does_not_overfit_where_all_products_do()
     assert score[None] > score[300] + 0.02
 
 
-def test_rows_without_weight_have_no_say():
-    X, y = binary(400)
-    weight = np.random.default_rng(0).integers(0, 2, 400).astype(float)
-    kept = weight > 0
-    options = {"n_landmarks": int(kept.sum()), "gamma": 0.5, "tol": 1e-5}
-    model = DCPredClassifier(1, **options).fit(X, y, sample_weight=weight)
-    exact = KernelSVC(fit_intercept=False, gamma=0.5, tol=1e-5).fit(X[kept], y[kept])
-    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
-
-
 def test_a_leaf_that_does_not_fit_into_memory_is_named():
     with pytest.raises(ValueError, match=r"a leaf has 400 rows, .* takes 1 MiB"):
         DCPredRegressor(1, memory_mb=1.0).fit(*curve())
