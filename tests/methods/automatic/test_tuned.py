@@ -498,13 +498,6 @@ def test_few_rows_of_thresholds_have_the_kernel_of_absolute_differences(monkeypa
         assert model.kernel_ == model.best_estimator_.kernel == ("laplacian" if few else "rbf")
 
 
-def test_indicators_are_not_standardised_because_they_are_rare():
-    rng = np.random.default_rng(0)
-    X = (rng.random((400, 6)) < [0.5, 0.5, 0.5, 0.3, 0.01, 0.01]).astype(float)
-    y = (X[:, 0] + X[:, 1] > X[:, 2]).astype(int)
-    assert TunedKernelSVC(random_state=0).fit(X, y).scaler_ is None
-
-
 def test_columns_have_one_size_whatever_the_container():
     """Dense indicators were divided by their deviation, so that the rarest counted most."""
     rng = np.random.default_rng(0)
