@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 import kbench.methods
 from kbench.class_labels import coupled_probabilities, probabilities
-from kbench.methods import DCSVC, DoublySGDClassifier, KernelSVC
+from kbench.methods import DCSVC, KernelSVC
 from kbench.methods.base.probability import fitted_sigmoids
 
 X, Y = make_classification(
@@ -127,14 +127,6 @@ def test_early_prediction_uses_the_sigmoids_of_the_cluster():
     expected = probabilities(whole.decision_function(X), whole._sigmoids[0])
     np.testing.assert_allclose(whole.predict_proba(X), expected)
     assert len(whole._sigmoids) == 1
-
-
-def test_a_stream_has_no_rows_to_calibrate_on():
-    from sklearn.exceptions import NotFittedError
-
-    model = DoublySGDClassifier(loss="hinge", probability=True, block_size=64)
-    with pytest.raises(NotFittedError):
-        model.partial_fit(X, Y).predict_proba(X)
 
 
 def pair_values(P):
@@ -252,13 +244,3 @@ def test_probability_deprecated_is_false(name):
     if getattr(model, "loss", None) == "log":
         model.set_params(loss="hinge")
     assert not hasattr(model.fit(X[:60], Y[:60]), "predict_proba")
-
-
-def test_calibrated_classifier_cv_takes_the_place_of_probability():
-    from sklearn.calibration import CalibratedClassifierCV
-
-    two = Y < 2
-    calibrated = CalibratedClassifierCV(KernelSVC(gamma=0.2), ensemble=False).fit(X[two], Y[two])
-    ours = KernelSVC(gamma=0.2, probability=True, random_state=0).fit(X[two], Y[two])
-    difference = calibrated.predict_proba(X[two]) - ours.predict_proba(X[two])
-    assert np.abs(difference).mean() < 0.02
