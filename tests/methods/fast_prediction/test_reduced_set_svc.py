@@ -22,20 +22,6 @@ def test_decision_is_the_expansion_on_the_points():
     assert model.model_bytes_ < 0.2 * exact.model_bytes_
 
 
-def test_more_points_come_closer_to_the_exact_machine():
-    X, y = ring()
-    exact = KernelSVC(C=3.0, gamma=0.5).fit(X, y).decision_function(X)
-    errors = [
-        np.abs(
-            ReducedSetSVC(r, C=3.0, gamma=0.5, random_state=0).fit(X, y).decision_function(X)
-            - exact
-        ).max()
-        for r in (2, 8, 25)
-    ]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] < 0.15
-
-
 @pytest.mark.parametrize("preimage", ["gradient", "fixed_point"])
 def test_several_classes(preimage):
     X, y = load_iris(return_X_y=True)

@@ -88,14 +88,6 @@ def test_regression_of_several_targets_approaches_kernel_ridge():
     np.testing.assert_allclose(single.predict(X), one_block.predict(X)[:, 0], atol=1e-2)
 
 
-def test_frequencies_that_are_kept_change_nothing():
-    X, y = digits()
-    fits = [DoublySGDClassifier(n_epochs=2, cache_mb=mb, **SMALL).fit(X, y) for mb in (0.0, 64.0)]
-    values = [model.decision_function(X) for model in fits]
-    np.testing.assert_array_equal(*values)
-    assert fits[0].features_.n_drawn > fits[1].features_.n_drawn == len(fits[1].coef_)
-
-
 @pytest.mark.parametrize("preconditioned", [True, False])
 @pytest.mark.parametrize("n_epochs", [1, 2])
 def test_a_batch_in_shards_is_the_batch(preconditioned, n_epochs):

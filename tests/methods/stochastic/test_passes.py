@@ -40,18 +40,6 @@ def test_sdca_on_features_ends_at_the_optimum_of_liblinear(features):
     assert 0 <= model.duality_gap_ < 1e-4 * -model.objective_
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_gap_of_sdca_is_positive_and_falls():
-    X, y = binary()
-    gaps = [
-        SDCAClassifier(40, nu=NU, gamma=GAMMA, max_iter=passes, tol=1e-9, random_state=0)
-        .fit(X, y)
-        .duality_gap_
-        for passes in (1, 10, 100)
-    ]
-    assert gaps[0] > gaps[1] > gaps[2] > 0
-
-
 def test_kernel_sdca_ends_at_the_optimum_and_its_gap_is_never_negative():
     X, y = binary()
     K = rbf_kernel(X, gamma=GAMMA)
