@@ -22,7 +22,6 @@ from kbench.errors import DataError, KbenchError, ModelError
 from kbench.methods import (
     DCSVC,
     ApproximateRidge,
-    CascadeSVC,
     DCKernelRidge,
     DCPredTrainedClassifier,
     KernelSVC,
@@ -493,8 +492,6 @@ def test_settings_that_need_memory_are_refused(data):
         model().fit(rows, data[1])
     with pytest.raises(ValueError, match="contain their targets"):
         model().fit(chunked(*data)).score(rows, data[1])
-    with pytest.raises(ValueError, match="CascadeSVC needs all rows in memory, not in chunks"):
-        CascadeSVC().fit(rows)
 
 
 @pytest.mark.parametrize("features", ["fourier", "nystrom"])
