@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from kbench.methods import RecursiveFeatureClassifier, RecursiveFeatureRegressor
 from kbench.metric import LearnedMetric
@@ -30,14 +29,6 @@ def test_the_exact_machine_is_kernel_ridge_in_the_learned_metric(problem):
     target = y[:300]
     coef = np.linalg.solve(kernel(Z, Z) + metric.ridge_ * np.eye(300), target)
     np.testing.assert_allclose(model.predict(X[300:400]), kernel(Z_new, Z) @ coef, atol=5e-3)
-
-
-def test_it_beats_boosting_where_few_directions_matter(problem):
-    X, y = problem
-    model = RecursiveFeatureRegressor(random_state=0).fit(X[:600], y[:600])
-    boosting = HistGradientBoostingRegressor(random_state=0).fit(X[:600], y[:600])
-    assert model.score(X[600:], y[600:]) > boosting.score(X[600:], y[600:])
-    assert set(np.argsort(-model.metric_.feature_importances_)[:2]) == {0, 1}
 
 
 def test_more_rows_are_divided_into_clusters_of_bounded_size(problem):
