@@ -103,18 +103,6 @@ def test_warm_starts_recompute_only_what_has_changed():
     assert other_rows.matrix.tree_ is not first.matrix.tree_
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": []}, r"C must be one or more numbers > 0, got \[\]"),
-        ({"memory_mb": 0.001}, "memory_mb=0.001, but the leaves of the HSS matrix alone take"),
-    ],
-)
-def test_invalid_parameters_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        machine(**parameters).fit(*binary(100, d=3))
-
-
 def test_polishing_reaches_the_exact_machine_from_close_to_it():
     X, y = binary(3000, d=3)
     options = {"C": 1.0, "gamma": 0.5}
