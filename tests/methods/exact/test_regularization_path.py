@@ -72,10 +72,3 @@ def test_a_start_of_other_labels_or_weights_is_left_alone():
         again = machine.fit(X, labels, sample_weight=weights)
         cold = KernelSVC(gamma=0.5).fit(X, labels, sample_weight=weights)
         assert (again.n_iter_, again.objective_) == (cold.n_iter_, cold.objective_)
-
-
-def test_a_value_again_takes_no_step():
-    X, y = ring()
-    first, again = warm_machines(X, y, [3.0, 3.0], gamma=0.5)
-    assert again.n_iter_ == 0
-    assert again.objective_ == pytest.approx(first.objective_, rel=1e-12)
