@@ -127,14 +127,6 @@ def test_blocks_do_not_mix_features_of_different_groups(problem):
         LearnedMetric([0, 1]).fit(X, y)
 
 
-def test_sparse_rows_give_the_metric_of_dense_ones(problem):
-    X, y = problem
-    X = X * (np.abs(X) > 0.8)
-    dense, sparse = (LearnedMetric(random_state=0).fit(A, y) for A in (X, sp.csr_array(X)))
-    np.testing.assert_allclose(dense.metric_, sparse.metric_, rtol=1e-3, atol=1e-6)
-    np.testing.assert_allclose(dense.transform(X), sparse.transform(sp.csr_array(X)), atol=1e-3)
-
-
 def test_transformed_rows_have_total_variance_one(problem):
     X, y = problem
     Z = LearnedMetric(random_state=0).fit_transform(X, y)
