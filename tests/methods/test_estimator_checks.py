@@ -71,10 +71,6 @@ def test_check(estimator, check):
     check(estimator)
 
 
-def test_expected_failures_are_few():
-    assert all(len(checks) <= 3 for checks in EXPECTED_FAILURES.values())
-
-
 @pytest.mark.parametrize("machine", [m for m in machines() if is_classifier(build(m))], ids=str)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.* is more than ")
