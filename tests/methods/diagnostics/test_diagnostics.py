@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from dual_problem import coefficients
 from sklearn.metrics.pairwise import rbf_kernel
 from small_problems import blobs
 
@@ -45,8 +46,7 @@ def test_loss_is_below_the_bound_and_both_are_those_of_the_definition(partition)
         4, combine="naive", partition=partition, n_levels=1, random_state=0, **options
     ).fit(X, y)
     K = rbf_kernel(X, gamma=0.5)
-    alpha = np.zeros(len(y))
-    alpha[divided.support_] = np.abs(divided.dual_coef_[0])
+    alpha = np.abs(coefficients(divided, len(y)))
     f = 0.5 * (alpha * y) @ K @ (alpha * y) - alpha.sum()
     assert losses[1] == pytest.approx(f - model.objective_, rel=1e-6)
     between = ~np.equal.outer(divided.labels_, divided.labels_)

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from dual_problem import coefficients
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from small_problems import ring
@@ -28,8 +29,7 @@ def test_feedback_leads_to_the_exact_machine(n_parts, C):
     assert model.n_rounds_ < 100
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-8)
     Q = rbf_kernel(X, gamma=0.5) * np.outer(y, y)
-    alpha = np.zeros(len(y))
-    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    alpha = np.abs(coefficients(model, len(y)))
     gradient = Q @ alpha - 1
     assert np.all(gradient[alpha == 0] >= -1e-7)
     assert np.all(gradient[alpha == C] <= 1e-7)

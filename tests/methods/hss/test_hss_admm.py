@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dual_problem import coefficients
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
@@ -38,8 +39,7 @@ def test_many_iterations_reach_the_solution_of_libsvm():
         random_state=0,
     ).fit(X, y)
     exact = SVC(C=1.0, gamma=0.5, tol=1e-8).fit(X, y)
-    coef = np.zeros(len(y))
-    coef[exact.support_] = exact.dual_coef_[0]
+    coef = coefficients(exact, len(y))
     objective = 0.5 * coef @ rbf_kernel(X, gamma=0.5) @ coef - np.abs(coef).sum()
     assert model.converged_
     assert model.objective_ == pytest.approx(objective, rel=1e-6)

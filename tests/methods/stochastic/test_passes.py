@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dual_problem import coefficients, product_sign
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
@@ -10,25 +11,9 @@ from kbench.methods import NORMA, KernelSDCA, PegasosClassifier, SDCAClassifier
 NU, GAMMA = 0.01, 0.5
 
 
-def binary(n=120, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1, -1)
-
-
-def batches(n, size, seed=0):
-    return np.array_split(np.random.RandomState(seed).permutation(n), -(-n // size))
-
-
-def full_coef(model, n):
-    coef = np.zeros(n)
-    coef[model.support_] = model.dual_coef_[0]
-    return coef
-
-
 @pytest.mark.parametrize("features", ["fourier", "nystrom"])
 def test_sdca_on_features_ends_at_the_optimum_of_liblinear(features):
-    X, y = binary()
+    X, y = product_sign(120)
     model = SDCAClassifier(
         40, features=features, nu=NU, gamma=GAMMA, max_iter=5000, tol=1e-6, random_state=0
     ).fit(X, y)
@@ -41,13 +26,13 @@ def test_sdca_on_features_ends_at_the_optimum_of_liblinear(features):
 
 
 def test_kernel_sdca_ends_at_the_optimum_and_its_gap_is_never_negative():
-    X, y = binary()
+    X, y = product_sign(120)
     K = rbf_kernel(X, gamma=GAMMA)
     C = 1 / (NU * len(y))
     gaps = []
     for n_epochs in (1, 10, 300):
         model = KernelSDCA(nu=NU, gamma=GAMMA, n_epochs=n_epochs, random_state=0).fit(X, y)
-        beta = full_coef(model, len(y))
+        beta = coefficients(model, len(y))
         assert (beta * y >= 0).all()
         assert np.abs(beta).max() <= C
         f = K @ beta
@@ -60,14 +45,14 @@ def test_kernel_sdca_ends_at_the_optimum_and_its_gap_is_never_negative():
 
 @pytest.mark.parametrize("batch_size", [1, 17, 1000])
 def test_a_pass_of_kernel_sdca_is_single_steps_whatever_the_batches(batch_size):
-    X, y = binary()
+    X, y = product_sign(120)
     K = rbf_kernel(X, gamma=GAMMA)
     alpha = np.zeros(len(y))
     for i in np.random.RandomState(0).permutation(len(y)):
         alpha[i] = np.clip(alpha[i] + 1 - y[i] * K[i] @ (alpha * y), 0, 1 / (NU * len(y)))
     options = {"batch_size": batch_size, "n_epochs": 1, "random_state": 0}
     model = KernelSDCA(nu=NU, gamma=GAMMA, **options).fit(X, y)
-    np.testing.assert_allclose(full_coef(model, len(y)), alpha * y, atol=1e-4)
+    np.testing.assert_allclose(coefficients(model, len(y)), alpha * y, atol=1e-4)
     if batch_size == 1:
         assert model.kernel_entries_ <= len(y) ** 2 / 2 + len(y)
 
@@ -75,10 +60,11 @@ def test_a_pass_of_kernel_sdca_is_single_steps_whatever_the_batches(batch_size):
 @pytest.mark.parametrize("loss", ["hinge", "log"])
 def test_norma_is_its_closed_form(loss):
     """Coefficients are -eta_t l' / b times the decays since, of decision values before them."""
-    X, y = binary()
+    X, y = product_sign(120)
     K = rbf_kernel(X, gamma=GAMMA)
     coef = np.zeros(len(y))
-    for t, rows in enumerate(batches(len(y), 16), start=1):
+    order = np.random.RandomState(0).permutation(len(y))
+    for t, rows in enumerate(np.array_split(order, 8), start=1):
         margin = y[rows] * (K[rows] @ coef)
         slope = (margin < 1) if loss == "hinge" else 1 / (1 + np.exp(margin))
         coef *= 1 - 0.5 / t
@@ -86,12 +72,12 @@ def test_norma_is_its_closed_form(loss):
     model = NORMA(
         loss=loss, theta=0.5, n_epochs=1, nu=NU, gamma=GAMMA, batch_size=16, random_state=0
     )
-    np.testing.assert_allclose(full_coef(model.fit(X, y), len(y)), coef, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(coefficients(model.fit(X, y), len(y)), coef, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("project", [False, True])
 def test_pegasos_is_its_algorithm_on_its_features(project):
-    X, y = binary()
+    X, y = product_sign(120)
     model = PegasosClassifier(
         50, nu=NU, gamma=GAMMA, batch_size=16, n_epochs=1, project=project, random_state=0
     ).fit(X, y)
@@ -108,7 +94,7 @@ def test_pegasos_is_its_algorithm_on_its_features(project):
 
 
 def test_norma_and_pegasos_take_enough_steps_of_few_rows():
-    X, y = binary()
+    X, y = product_sign(120)
     assert NORMA(gamma=GAMMA, random_state=0).fit(X, y).n_iter_ == 2000
     machine = PegasosClassifier(10, gamma=GAMMA, random_state=0)
     assert machine.fit(X, y).n_iter_ == 2000
