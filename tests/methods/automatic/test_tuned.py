@@ -43,6 +43,14 @@ def gram(X, kernel="rbf"):
     return rows, rows.gram(everything, everything)
 
 
+def wave():
+    """Rows (150, 2), noisy targets, and kernel values of gamma 0.5 between all rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
+    return X, y, gram(X)[1].matrix(0.5)
+
+
 def test_a_machine_of_the_search_is_that_of_kernel_svc():
     X, y = moons(200)
     signs = np.where(y == 1, 1.0, -1.0)
@@ -78,11 +86,7 @@ def test_a_machine_computes_only_the_rows_of_few_features_that_it_needs():
 
 
 def test_a_regression_of_the_search_is_that_of_kernel_svr():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 2))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
-    _, values = gram(X)
-    K = values.matrix(0.5)
+    X, y, K = wave()
     (machine,) = along_c(
         regression_problem(stored(K), y), [4.0], tol=1e-4, max_steps=10**6, epsilon=0.1
     )
@@ -91,10 +95,7 @@ def test_a_regression_of_the_search_is_that_of_kernel_svr():
 
 
 def test_stopped_machines_on_the_way_to_the_first_c_change_no_solution(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 2))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
-    K = gram(X)[1].matrix(0.5)
+    _, y, K = wave()
     limits = []
 
     def counted(*arguments):
@@ -114,10 +115,8 @@ def test_stopped_machines_on_the_way_to_the_first_c_change_no_solution(monkeypat
 
 
 def test_narrower_tubes_that_start_from_wider_ones_have_the_same_solution():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 2))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
-    problem = regression_problem(stored(gram(X)[1].matrix(0.5)), y)
+    _, y, K = wave()
+    problem = regression_problem(stored(K), y)
     options = {"tol": 1e-4, "max_steps": 10**6}
     machines = list(
         along_c(problem, [1.0, 4.0], epsilon=0.2, narrower_tubes=[0.1, 0.02], **options)
@@ -126,7 +125,6 @@ def test_narrower_tubes_that_start_from_wider_ones_have_the_same_solution():
     for machine, epsilon in zip(machines[1:], [0.2, 0.1, 0.02], strict=True):
         (alone,) = along_c(problem, [4.0], epsilon=epsilon, **options)
         assert machine.solved
-        K = problem.kernel.rows
         np.testing.assert_allclose(K @ machine.coef, K @ alone.coef, atol=2e-3)
 
 
