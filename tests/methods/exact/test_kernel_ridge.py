@@ -315,13 +315,3 @@ def test_rows_that_choose_alpha_are_distinct_and_depend_on_their_values_alone(d)
     for rows in (X + 1e10, far, far.astype(np.float32), np.round(5.0 * X)):
         found = rows[_distinct_rows(rows, np.arange(len(rows)))]
         assert len(found) == min(500, len(np.unique(rows, axis=0)))
-
-
-def test_a_weight_of_a_stream_is_the_number_of_repetitions():
-    X, y = data()
-    model = ApproximateRidge(SpectralNystrom(30), fit_intercept=False, random_state=0)
-    once, twice = (clone(model).partial_fit(X, y) for _ in range(2))
-    once.partial_fit(X[:40], y[:40], sample_weight=np.full(40, 2.0))
-    for _ in range(2):
-        twice.partial_fit(X[:40], y[:40])
-    np.testing.assert_allclose(once.predict(X), twice.predict(X), rtol=1e-6, atol=1e-6)
