@@ -111,21 +111,21 @@ def test_every_other_estimator_refuses_widths(machine):
     assert "\n" not in str(error.value).replace(str(WIDTHS), "")
 
 
+NO_WIDTHS = [
+    ([1.0, 2.0], r"gamma is \[1.0, 2.0\] of shape \(2,\), should be a number, or 4 numbers"),
+    (np.ones((4, 1)), r"of shape \(4, 1\), should be a number, or 4 numbers"),
+    ([1.0, 2.0, -3.0, 1.0], r"gamma\[2\] is -3, should be a finite number from 0"),
+    ([1.0, np.nan, 0.0, 1.0], r"gamma\[1\] is nan, should be a finite number from 0"),
+    ([0.0] * 4, "gamma is 0 for every column of X"),
+    (["a"] * 4, r"should be a number, or 4 numbers"),
+]
+
+
 @pytest.mark.parametrize("machine", ABLE, ids=str)
-@pytest.mark.parametrize(
-    ("gamma", "message"),
-    [
-        ([1.0, 2.0], r"gamma is \[1.0, 2.0\] of shape \(2,\), should be a number, or 4 numbers"),
-        (np.ones((4, 1)), r"of shape \(4, 1\), should be a number, or 4 numbers"),
-        ([1.0, 2.0, -3.0, 1.0], r"gamma\[2\] is -3, should be a finite number from 0"),
-        ([1.0, np.nan, 0.0, 1.0], r"gamma\[1\] is nan, should be a finite number from 0"),
-        ([0.0] * 4, "gamma is 0 for every column of X"),
-        (["a"] * 4, r"should be a number, or 4 numbers"),
-    ],
-)
-def test_what_are_no_widths_is_named(machine, gamma, message):
-    with pytest.raises(ValueError, match=message):
-        build(machine).set_params(kernel="rbf", gamma=gamma).fit(X[:N], targets(machine))
+def test_what_are_no_widths_is_named(machine):
+    for gamma, message in NO_WIDTHS:
+        with pytest.raises(ValueError, match=message):
+            build(machine).set_params(kernel="rbf", gamma=gamma).fit(X[:N], targets(machine))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "precomputed", lambda A, B: A @ B.T])
