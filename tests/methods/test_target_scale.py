@@ -178,7 +178,7 @@ def test_heavy_tailed_targets_have_a_robust_unit_that_follows_shift_and_scale(sc
     assert centre_and_scale(normal) == (normal.mean(), normal.std(), np.inf)
 
 
-@pytest.mark.parametrize("size", [1e-300, 2e-30, 1e-15, 1e15, 5e29, 1e300])
+@pytest.mark.parametrize("size", [1e-300, 2e-30, 5e29, 1e300])
 @pytest.mark.parametrize("machine", [m for m in machines() if is_regressor(build(m))], ids=str)
 def test_targets_of_any_size_are_followed_or_refused(machine, size, problem):
     X, y, _ = problem
