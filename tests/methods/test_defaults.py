@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 from kbench.config import composer, options, read_yaml
 from kbench.run.planning import registry
+from kbench.run.planning.method_file import MethodFile
 
 FILES = {name: read_yaml(path) for name, path in options("method").items()}
 # Nets, which need images; and baselines without a kernel.
@@ -42,16 +43,11 @@ def compose():
 
 
 def fitted(compose, name, task, X, y):
-    config = compose([f"method={name}", "dataset=iris", "use=none", "tuned=none"])["method"]
-    optional = config["meta"].get("optional", [])
-    params = {
-        k: v
-        for k, v in config.items()
-        if k not in registry.RESERVED and (v is not None or k not in optional)
-    }
-    estimator = config["estimator"]
-    estimator = estimator[task] if isinstance(estimator, dict) else estimator
-    target = registry.target(estimator, config.get("parts"))
+    words = [f"method={name}", "dataset=iris", "use=none", "tuned=none"]
+    file = MethodFile.of(compose(words)["method"], name)
+    optional = file.optional()
+    params = {k: v for k, v in file.params.items() if v is not None or k not in optional}
+    target = registry.target(file.estimator_for(task), file.parts)
     with warnings.catch_warnings(action="ignore"):
         return registry.build(target, params, 0).fit(X, y)
 
