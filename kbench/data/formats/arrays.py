@@ -43,7 +43,7 @@ def read(
     """Rows of each part; see `kbench.data.formats.read`."""
     options = source.get("arrays") or {}
     names = tuple(options.get(key) or key for key in ("X", "y", "groups"))
-    rows_by_part: dict[str, PartRows] = {}
+    sides: dict[str, tuple[Mapping[str, Any], tuple[str, ...], list[Path]]] = {}
     for part, paths in parts.items():
         if source["format"] == "npy":
             arrays = dict(zip(names[:2], map(npy, paths), strict=True))
@@ -53,19 +53,32 @@ def read(
         if part == "all" and splits and f"{names[0]}_train" in arrays:
             for side in ("train", "test"):
                 side_names = tuple(f"{name}_{side}" for name in names)
-                rows_by_part[side] = _part(arrays, side_names, source, paths)
+                sides[side] = arrays, side_names, paths
             continue
         if "known" in source and names[1] not in arrays and names[0] in arrays:
             # Rows for a trained model need no targets.
             arrays = arrays | {names[1]: np.full(arrays[names[0]].shape[:1], np.nan)}
-        rows_by_part[part] = _part(arrays, names, source, paths)
-    return rows_by_part
+        sides[part] = arrays, names, paths
+    groups = [np.ravel(arrays[name]) for arrays, (*_, name), _ in sides.values() if name in arrays]
+    # Equal groups of training and test rows get the same number.
+    distinct = np.unique(np.concatenate(groups)) if groups else np.zeros(0)
+    return {
+        part: _part(arrays, names, source, paths, distinct)
+        for part, (arrays, names, paths) in sides.items()
+    }
 
 
 def _part(
-    arrays: Mapping[str, Any], names: tuple[str, ...], source: Mapping[str, Any], paths: list[Path]
+    arrays: Mapping[str, Any],
+    names: tuple[str, ...],
+    source: Mapping[str, Any],
+    paths: list[Path],
+    distinct: np.ndarray,
 ) -> PartRows:
-    """Features, targets and groups from the arrays `names`; paths : files of X and of y."""
+    """Features, targets and groups from the arrays `names`.
+
+    paths : Files of X and of y. distinct : The groups of all parts, sorted.
+    """
     for name in names[:2]:
         if name not in arrays:
             key = "X" if name == names[0] else "y"
@@ -94,9 +107,11 @@ def _part(
     if not isinstance(y, np.ndarray):  # a sparse vector
         y = y.toarray() if min(y.shape) == 1 else np.empty((0, 0))
     if y.ndim == 2 and min(y.shape) > 1:
+        one_hot = np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all()
+        remedy = ".argmax(axis=1) makes classes of columns" if one_hot else "[:, 0] is the first"
         raise DataError(
             f"{paths[-1]}: {names[1]} has shape {y.shape}, should be one target a row; "
-            f"{names[1]}.argmax(axis=1) makes classes of columns"
+            f"{names[1]}{remedy}"
         )
     y = np.ravel(y)
     matrices = (source.get("arrays") or {}).get("matrices")
@@ -120,7 +135,7 @@ def _part(
             f"{paths[0]}: no array {names[2]}, which dataset.source.arrays.groups names; there is "
             f"{listed(sorted(arrays))}"
         )
-    groups = _groups(arrays, names[2], X.shape[0], paths[0])
+    groups = _groups(arrays, names[2], X.shape[0], paths[0], distinct)
     notes = _note_unread(arrays, names) if source.get("kind") == "file" else ()
     if groups is not None and groups.min() < 0:
         n_single = np.count_nonzero(groups < 0)
@@ -130,8 +145,10 @@ def _part(
     )
 
 
-def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndarray | None:
-    """(n,) number of each row's group; None if the file has no array `name`."""
+def _groups(
+    arrays: Mapping[str, Any], name: str, n: int, path: Path, distinct: np.ndarray
+) -> np.ndarray | None:
+    """(n,) place of each row's group in `distinct`; None if the file has no array `name`."""
     if name not in arrays:
         return None
     groups = np.ravel(arrays[name])
@@ -139,7 +156,7 @@ def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndar
         raise DataError(
             f"{path}: {name} has {groups.size} entries, should be {n}, one for each row"
         )
-    numbers = np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    numbers = np.searchsorted(distinct, groups.astype(distinct.dtype)).astype(np.int64)
     missing = np.isnan(groups) if groups.dtype.kind == "f" else np.zeros(n, dtype=bool)
     # A row without a group forms a group of its own, as in tables.
     return np.where(missing, -1 - np.arange(n), numbers)

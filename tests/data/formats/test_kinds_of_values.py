@@ -509,7 +509,7 @@ def test_groups_are_divided_as_scikit_learn_divides_them(folders, form):
         np.testing.assert_array_equal(np.sort(part[:, 0]), np.sort(X[rows, 0].astype(np.float32)))
 
 
-@pytest.mark.parametrize("form", ["libsvm", *TABLES])
+@pytest.mark.parametrize("form", ["libsvm", *TABLES, *ARRAYS])
 def test_groups_of_given_test_rows_that_train_too_are_said(folders, form):
     raw, number = folders.read_only[0], np.arange(N) // 6
     config = with_groups(form, folders, number)
