@@ -58,8 +58,15 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
                 repeated = [name for name, count in Counter(names).items() if count > 1]
                 fault = f"two columns {repeated[0]!r}" if repeated else f"{len(names)} columns"
                 raise DataError(f"{path}: {fault}, should be two at least, of different names")
-            index = _index_columns(source.schema_arrow.metadata, names)
-            roles = roles_of(names, options, path, index)
+            metadata = source.schema_arrow.metadata
+            roles = roles_of(names, options, path, _index_columns(metadata, names))
+            if options.known is None:
+                categorical = _categorical_columns(metadata, names) - {
+                    *roles.dropped,
+                    roles.target,
+                    roles.group,
+                }
+                roles = roles._replace(texts=roles.texts | categorical)
             rows = max(1, _BATCH_VALUES // max(1, len(names)))
             # An iterator over all groups would keep the pages of all groups in memory.
             for group in range(source.num_row_groups):
@@ -85,6 +92,16 @@ def _index_columns(metadata: Mapping[bytes, bytes] | None, names: list[str]) -> 
         return [name for name in names if name in index]
     except (KeyError, TypeError, ValueError):
         return []
+
+
+def _categorical_columns(metadata: Mapping[bytes, bytes] | None, names: list[str]) -> set[str]:
+    """The columns that are categories in pandas; Parquet keeps no dictionary of numbers."""
+    try:
+        columns = json.loads((metadata or {})[b"pandas"])["columns"]
+        kinds = {normalize("NFC", str(c["name"])): c["pandas_type"] for c in columns}
+        return {name for name in names if kinds.get(name) == "categorical"}
+    except (KeyError, TypeError, ValueError):
+        return set()
 
 
 def _used_columns(table: Any, roles: Roles, path: Path, options: Options) -> Any:
