@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbench.data.configs.keys import KEYS, USES
+from kbench.data.configs.keys import CSV_KEYS, KEYS, USES
 from kbench.data.configs.own_file import OWN_SPLIT, complete
 from kbench.data.formats import FORMATS
 from kbench.data.sources.folders import part_of
@@ -198,6 +198,7 @@ def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
             hint = ""
             if isinstance(value, list) and value and not any(map(key.check, value)):
                 hint = f"; -m {prefix}{key_path}=A,B makes a run of each value"
+                hint += ", source.files of a config joins files" * key_path.endswith("path")
             raise ConfigError(f"{prefix}{key_path} is {value!r}, should be {expected}{hint}")
 
 
@@ -380,24 +381,20 @@ def _refuse_beside_folds(split: Mapping[str, Any], sizes: Sequence[str]) -> None
 def _check_format_keys(config: Mapping[str, Any]) -> None:
     """Refuse keys that the reader of the files would ignore."""
     source = config["source"]
+    name = source.get("format") or "libsvm"
     has_files = source["kind"] in ("file", "files")
-    option_of_format = FORMATS[source.get("format") or "libsvm"].options if has_files else None
-    values = {f"source.{name}": (name, source.get(name)) for name in ("columns", "arrays")}
-    values["source.zero_based"] = "zero_based", source.get("zero_based")
-    values["n_features"] = "zero_based", config.get("n_features")
-    for key_path, (option, value) in values.items():
-        settings = value.items() if isinstance(value, Mapping) else [("", value)]
-        for key, setting in settings if option != option_of_format else ():
-            if setting not in (None, [], "error", "auto"):
-                name = source.get("format") or "libsvm"
-                fact = f"the format is {name}" if has_files else "the data set has no files"
-                formats = ", ".join(
-                    name for name, file_format in FORMATS.items() if file_format.options == option
-                )
-                raise ConfigError(
-                    f"dataset.{key_path}{'.' * bool(key)}{key} is {setting!r}, but {fact}; "
-                    f"it is for {formats}"
-                )
+    fact = f"the format is {name}" if has_files else "the data set has no files"
+    options = {key: source.get(key) for key in ("columns", "arrays", "zero_based")}
+    pairs = _flattened({"source": options, "n_features": config.get("n_features")})
+    for key_path, value in pairs:
+        option = "zero_based" if key_path == "n_features" else key_path.split(".")[1]
+        formats = [n for n, file_format in FORMATS.items() if file_format.options == option]
+        if key_path in CSV_KEYS:
+            formats = ["csv"]
+        if value not in (None, [], {}, "error", "auto") and not (has_files and name in formats):
+            raise ConfigError(
+                f"dataset.{key_path} is {value!r}, but {fact}; it is for {', '.join(formats)}"
+            )
 
 
 def _check_holdout(holdout: Mapping[str, Any]) -> None:

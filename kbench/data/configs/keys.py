@@ -75,6 +75,12 @@ def _texts(value: Any) -> str | None:
     return None if is_valid else "a list of texts"
 
 
+def _names_of_columns(value: Any) -> str | None:
+    check = _integer_from(0)  # a name such as 2020 arrives as a number
+    is_valid = isinstance(value, list) and value and not any(_text(v) and check(v) for v in value)
+    return None if is_valid else "a list of names"
+
+
 def _file_names(value: Any) -> str | None:
     is_valid = not _texts(value) and all(is_file_name(name) for name in value)
     return (
@@ -95,8 +101,9 @@ def _url(value: Any) -> str | None:
 
 
 def _labels(value: Any) -> str | None:
-    is_wrong = _numbers(value) and _texts(value)
-    return "a list of numbers, or of texts" if is_wrong else None
+    # A label such as True or 1 arrives as a truth value or number, although the file has texts.
+    is_valid = isinstance(value, list) and value and not any(_column(v) for v in value)
+    return None if is_valid else "a list of labels"
 
 
 def _range(value: Any) -> str | None:
@@ -168,7 +175,8 @@ KEYS: dict[str, Key] = {
         " one separates thousands; by default found from such numbers in the file",
     ),
     "source.columns.names": Key(
-        _texts, "csv: names of the columns in order; by default those of the header, or 1, 2, ..."
+        _names_of_columns,
+        "csv: names of the columns in order; by default those of the header, or 1, 2, ...",
     ),
     "source.columns.target": Key(
         _column,
@@ -367,3 +375,6 @@ KEYS: dict[str, Key] = {
 }
 """Every key of a data set's config except the free ones: `use.<use>.<parameter>` (kernel and
 method parameters by use, with `from`: the table they come from) and `variants.<name>.<key>`."""
+
+CSV_KEYS = frozenset(name for name, key in KEYS.items() if key.meaning.startswith("csv:"))
+"""Keys that only CSV text takes, as other tables have names and types of their own."""

@@ -119,8 +119,8 @@ class ColumnLayout(TypedDict):
     decimal : str
         The character before the decimals, if a file of text shows it.
     left_out : list of str
-        Columns that do not become features although the config does not drop them: an index of the
-        rows, texts that are all rare. Later rows may lack these columns.
+        Columns that do not become features: those that the config drops, an index of the rows,
+        texts that are all rare. Later rows may lack these columns.
     """
 
     columns: dict[str, list[str]]

@@ -113,15 +113,18 @@ def _categories(name: str, kind: str, where: str, options: Options) -> dict[str,
     if kind.startswith("{"):
         return dict.fromkeys(_fields(kind[1:-1], where))
     word = kind.split()[0].partition("[")[0].lower()  # Weka allows a range after a type: real[0,1]
-    columns = options.columns
+    columns, dropped = options.columns, options.columns.get("drop") or []
     category_names = columns.get("categorical") or []
+    if options.known is not None:
+        category_names = [text for text, known in options.known["columns"].items() if known]
+        dropped = [*dropped, *options.known.get("left_out", ())]
     if name in (columns.get("group"), columns.get("target")) and word in ("date", "string"):
         options.texts.add(name)
         return None
     if word == "string" and (options.auto or name in category_names):
         options.texts.add(name)
         return None
-    if word in _NUMERIC or name in (options.columns.get("drop") or []):
+    if word in _NUMERIC or name in dropped:
         return None
     raise DataError(
         f"{where}: attribute {name!r} is of type {excerpt(kind)!r}, should be numeric, real, "

@@ -250,7 +250,7 @@ class Coding:
             rare=rare,
             group=self._first.group,
             marks=marks,
-            left_out=sorted({*self._options.index, *self._first.features} - {*columns}),
+            left_out=sorted({*self._options.left_out, *self._first.features} - {*columns}),
         )
         if self._options.decimal is not None:
             layout["decimal"] = self._options.decimal

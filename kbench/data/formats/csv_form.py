@@ -11,7 +11,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from kbench.data.formats import DELIMITERS, excerpt, listed, number, printable
-from kbench.data.formats.csv_header import has_header, like_a_number
+from kbench.data.formats.csv_header import has_header, has_known_header, like_a_number
 from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
 from kbench.data.formats.number_text import (
     PADDED,
@@ -150,7 +150,8 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     fields = fields_of(first, delimiter)
     _require_no_title(first, later_records, f"{path}:{lineno}")
     sample = [fields_of(raw.decode(errors="replace"), delimiter) for _, raw in later_records]
-    names = list(options.columns.get("names") or [])
+    own_names = has_known_header(fields, options)
+    names = [] if own_names else [str(name) for name in options.columns.get("names") or []]
     about = f"{counted(len(fields), 'field')} between delimiters {delimiter!r}"
     one_feature = options.known is not None and len(options.known["columns"]) == 1
     if len(fields) < 2 and not one_feature and not (sample and len(sample[0]) == 2):
@@ -162,7 +163,11 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
             f"dataset.source.columns.delimiter to one of {', '.join(DELIMITERS)}"
         )
     if names and len(names) != len(fields):
-        raise DataError(f"{path}:{lineno}: {about}, dataset.source.columns.names has {len(names)}")
+        remedy = "; dataset.source.columns.names=[NAME, ...] names those of these rows"
+        raise DataError(
+            f"{path}:{lineno}: {about}, dataset.source.columns.names has {len(names)}"
+            + remedy * (options.known is not None)
+        )
     has_names = any(number(text) is None for text in fields)
     row_names = [row[0] if row else "" for row in sample]
     wider = bool(sample) and all(len(row) == len(fields) + 1 for row in sample)

@@ -14,13 +14,13 @@ from kbench.data.formats.table import Options, matching
 
 def has_header(fields: list[str], sample: Sequence[list[str]], options: Options) -> bool:
     """Whether the first record names the columns."""
+    if has_known_header(fields, options):
+        return True
     header = options.columns.get("header")
     if header is not None:
         return bool(header)
     if options.columns.get("names"):
         return False
-    if options.known is not None and set(options.known["columns"]) <= set(fields):
-        return True
     why = _why_header(fields, sample, options)
     if why:
         options.note(
@@ -33,6 +33,17 @@ def has_header(fields: list[str], sample: Sequence[list[str]], options: Options)
             "makes it the header"
         )
     return why is not None
+
+
+def has_known_header(fields: list[str], options: Options) -> bool:
+    """Whether the first record of later rows names the columns of the training file."""
+    known = options.known
+    if known is None or not set(known["columns"]) <= set(fields):
+        return False
+    names = {*known["columns"], known["target"], *known.get("left_out", ())}
+    names |= {known.get("group") or known["target"]}
+    # A file without a header has the columns 1, 2, ..., which may be values of the first row, too.
+    return not names <= {str(k) for k in range(1, len(names) + 1)}
 
 
 def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options) -> str | None:

@@ -97,8 +97,8 @@ class Options:
     decimal: str | None = None
     # Entries of `columns.drop` that a file had.
     dropped: set[str | float] = field(default_factory=set)
-    # Columns that number or name the rows and are left out.
-    index: set[str] = field(default_factory=set)
+    # Columns that are left out: by the config, or because they number or name the rows.
+    left_out: set[str] = field(default_factory=set)
     # Columns of numbers in which a dash is read as a missing number.
     dashes: set[str] = field(default_factory=set)
     # Columns of texts in a typed file; they have no type in a later file without values in them.
@@ -233,7 +233,8 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     has_header = names != [str(k + 1) for k in range(len(names))]
     index = {*index, *_index_names(names)}
     configured = columns.get("categorical") or []
-    texts = [] if options.auto else [choose(names, c, "categorical", path) for c in configured]
+    by_content = options.auto or known is not None  # or by the training file
+    texts = [] if by_content else [choose(names, c, "categorical", path) for c in configured]
     dropped = _dropped_columns(names, options, path)
     if known is not None:
         missing_name = next((name for name in known["columns"] if name not in names), None)
@@ -276,7 +277,6 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
                 "texts are classes anyway, and a letter tells codes such as 01 and 1 apart"
             )
         index -= {target, group, *texts}
-        options.index |= index
         left_out = index
         categorical = options.texts
         if target is None and options.target is None:
@@ -304,7 +304,8 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
             f"{path}:1: column {target!r} is the target and the group, should be one of them"
         )
     dropped = (dropped | left_out) - {target, group}
-    if options.auto or known is not None:
+    options.left_out |= dropped
+    if by_content:
         texts = [*texts, *categorical]
     return Roles(target, group, frozenset(texts) - dropped - {target, group}, frozenset(dropped))
 

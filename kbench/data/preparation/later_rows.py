@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.configs.dataset import check_config, with_variant
+from kbench.data.configs.keys import CSV_KEYS
 from kbench.data.configs.own_file import complete, format_by_suffix
 from kbench.data.formats import FORMATS, MISSING_REMEDY, listed
 from kbench.data.preparation import obtain as loading
@@ -23,18 +24,25 @@ _NO_IMPUTATION_REMEDY = (
 )
 
 
-def _merge_options(trained: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_options(
+    trained: Mapping[str, Any], source: Mapping[str, Any], name: str
+) -> dict[str, Any]:
     """`columns` and `arrays` of the training, overridden by the command for later rows.
 
-    A column is dropped if the training or the command drops it.
+    A column is dropped if the training or the command drops it. Places of columns are those of the
+    training file, whose layout names the columns that it left out.
+
+    name : The format of the later rows
     """
     options: dict[str, Any] = {}
     for options_key in ("columns", "arrays"):
         old, new = trained.get(options_key) or {}, source.get(options_key) or {}
         new = {key: value for key, value in new.items() if value not in (None, [], "error")}
+        if name != "csv":
+            old = {k: v for k, v in old.items() if f"source.{options_key}.{k}" not in CSV_KEYS}
         options[options_key] = {**old, **new}
     options["columns"]["drop"] = [
-        *((trained.get("columns") or {}).get("drop") or []),
+        *(c for c in (trained.get("columns") or {}).get("drop") or [] if isinstance(c, str)),
         *((source.get("columns") or {}).get("drop") or []),
     ]
     return options
@@ -86,9 +94,11 @@ def read_rows(
     new_format = source.get("format") or format_by_suffix(str(config.get("path")))
     # If the training data had no format (a bundled data set), the format of the new file counts.
     if is_file and name is not None and not (FORMATS[name].pieces or FORMATS[name].splits):
-        alike = new_format is None or FORMATS[new_format].options == FORMATS[name].options
+        # A format that does not exist is refused with the other keys.
+        alike = new_format not in FORMATS or FORMATS[new_format].options == FORMATS[name].options
         if alike:  # CSV, Parquet and ARFF are alike, because columns are matched by name
-            source |= {**trained, **_merge_options(trained, source), "format": new_format or name}
+            name = new_format or name
+            source |= {**trained, **_merge_options(trained, source, name), "format": name}
         elif not own_source:
             raise DataError(
                 f"dataset.path={config['path']} is a {new_format} file, the model was trained on "

@@ -11,9 +11,11 @@ import pytest
 from support import named, saved, user_file
 
 from kbench.data import check_config, open_prepared, prepare
+from kbench.data.configs.keys import CSV_KEYS
 from kbench.data.configs.own_file import complete
+from kbench.data.formats import FORMATS
 from kbench.data.sources.piece_sizes import changed_piece_sizes
-from kbench.errors import DataError, DataNotFoundError
+from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 
 def written(folder, name, targets):
@@ -169,3 +171,13 @@ def test_the_task_does_not_depend_on_pieces(folders, text):
     path.write_text("a,y\n" + "1,0\n" * 100_000 + "1,1\n" * 9)
     with changed_piece_sizes(text=1 << 16):
         assert check_config(config_of(path))["task"] == "binary"
+
+
+@pytest.mark.parametrize("form", sorted(n for n, f in FORMATS.items() if f.table and n != "csv"))
+@pytest.mark.parametrize("key", sorted(CSV_KEYS))
+def test_keys_of_csv_are_refused_for_other_tables(tmp_path, key, form):
+    words = {"header": False, "names": ["p", 2020], "decimal": "comma", "delimiter": "tab"}
+    word = words[key.rpartition(".")[2]]
+    source = {"format": form, "columns": {key.rpartition(".")[2]: word}}
+    with pytest.raises(ConfigError, match=f"{key} is .*, but the format is {form}; it is for csv"):
+        check_config(user_file(tmp_path / f"t.{form}", source=source))

@@ -5,13 +5,15 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import issparse, vstack
-from support import libsvm_text, merge, named, opened, shipped, user_file
+from support import libsvm_text, merge, named, opened, saved, shipped, user_file
 
 from kbench.data import Folders, Preparation, read_rows
+from kbench.data.formats import FORMATS
 from kbench.data.preparation.target import learn
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.data.sources.rows import CsrArrays, SparseRows
@@ -117,6 +119,59 @@ def test_arrays_may_lack_their_targets(folders):
     assert not data.preparation.target.known(rows.y).any()
 
 
+TABLES = sorted(name for name, form in FORMATS.items() if form.table)
+
+
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("later_form", TABLES)
+def test_places_of_columns_are_those_of_the_training_file(folders, form, later_form):
+    """`drop=[1]` of the training is no place in later rows, whose columns have another order."""
+    raw = folders.read_only[0]
+    frame = pd.DataFrame(
+        {"id": np.arange(60) * 7.0, "c": np.where(Y > 0, "u", "v"), "a": X[:, 1], "b": X[:, 2]}
+    )
+    categorical = ["c"] if form == "arff" else [2]  # ARFF's strings are found by name
+    columns = {"target": "y", "drop": [1], "categorical": categorical}
+    path = saved(frame.assign(y=Y), raw / f"t.{form}")
+    config = user_file(path, source={"format": form, "columns": columns}, split={"kind": "first"})
+    preparation = opened(config, folders).preparation
+    expected = applied(preparation, later(config, folders, preparation))[0]
+    for k, names in enumerate((["b", "a", "id", "c"], ["a", "b", "c"])):
+        config = user_file(saved(frame[names], raw / f"new{k}.{later_form}"))
+        found = applied(preparation, later(config, folders, preparation))[0]
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "expected"),
+    [
+        ({}, "2,1,0\n1,2,1\n", [[2, 1], [1, 2]]),  # the columns are called 1, 2 and 3
+        ({}, "2,1\n1,2\n", [[2, 1], [1, 2]]),
+        ({"names": ["p", "q", "y"]}, "q,p\n1,2\n", [[2, 1]]),
+        ({"header": False, "names": ["p", "q", 5]}, "2,1,0\n", [[2, 1]]),
+    ],
+)
+def test_the_first_line_of_later_rows_is_a_header_if_it_has_the_names(
+    folders, columns, text, expected
+):
+    raw = folders.read_only[0]
+    (raw / "t.csv").write_text("".join(f"{k % 3},{k % 4},{k % 2}\n" for k in range(40)))
+    config = user_file(raw / "t.csv", source={"format": "csv", "columns": columns})
+    preparation = opened(config, folders).preparation
+    (raw / "new.csv").write_text(text)
+    found, _ = applied(preparation, later(user_file(raw / "new.csv"), folders, preparation))
+    np.testing.assert_array_equal(found, np.array(expected, np.float32))
+
+
+def test_later_rows_in_a_format_that_does_not_exist_are_one_line(folders):
+    raw = folders.read_only[0]
+    saved(pd.DataFrame({"a": X[:, 0], "y": Y}), raw / "t.csv")
+    config = user_file(raw / "t.csv", source={"format": "csv"})
+    preparation = opened(config, folders).preparation
+    with pytest.raises(ConfigError, match=r"source\.format is 'excel', should be one of"):
+        later(merge(config, {"source": {"format": "excel"}}), folders, preparation)
+
+
 def test_rows_of_another_width_or_task_are_refused(folders):
     raw = folders.read_only[0]
     (raw / "toy").write_text(libsvm_text(X, Y))
@@ -217,3 +272,20 @@ def test_blocks_of_sparse_rows_are_bounded_by_their_entries():
         blocks = list(preparation.features(wide))
     assert sum(block.shape[0] for block in blocks) == 100
     assert 5 < len(blocks) < 20  # 1,000 entries, about 100 a block
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_categories_that_are_numbers_in_pandas_are_categories(folders, kind):
+    raw = folders.read_only[0]
+    frame = pd.DataFrame({"a": X[:, 0], "c": (np.arange(60) % 3).astype(kind), "y": Y})
+    saved(frame.astype({"c": "category"}), raw / "t.parquet")
+    config = user_file(raw / "t.parquet", source={"format": "parquet"}, split={"kind": "first"})
+    data = opened(config, folders)
+    assert data.n_features == 4
+    assert any("c (3 numbers as texts)" in note for note in data.notes)
+    saved(frame, raw / "new.parquet")
+    found = [
+        applied(data.preparation, later(user_file(raw / name), folders, data.preparation))[0]
+        for name in ("t.parquet", "new.parquet")
+    ]
+    assert_same(*found)
