@@ -10,6 +10,7 @@ import numpy as np
 from kbench.data.configs.own_file import MAX_CLASSES
 from kbench.data.formats import listed
 from kbench.data.formats.number_text import first_confusable_pair
+from kbench.data.formats.table import matching
 from kbench.errors import ConfigError, DataError, counted
 
 
@@ -32,12 +33,14 @@ def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None)
     needs.
     """
     lists = {name: rule[name] for name in ("positive", "negative", "outlier") if rule.get(name)}
-    texts = [v for values in lists.values() for v in values if isinstance(v, str)]
     if labels is None:
+        texts = [v for values in lists.values() for v in values if isinstance(v, str)]
         if texts:
             raise ConfigError(f"dataset.target names {texts[0]!r}, but the labels are numbers")
         return dict(rule)
-    _require_known(rule, labels, listed(labels))
+    # A label such as True or 1 arrives as a truth value or number, although the file has texts.
+    lists = {name: [matching(labels, v) or v for v in values] for name, values in lists.items()}
+    _require_known(lists, labels, listed(labels))
     if task == "binary":
         _require_positive(rule, labels, listed(labels))
     return dict(rule) | {name: [labels.index(v) for v in lists[name]] for name in lists}
