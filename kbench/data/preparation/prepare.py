@@ -232,6 +232,11 @@ def _present(
     """The raw files; DataNotFoundError if one is absent (`but_fetchable`: and has no URL)."""
     files = locate(config, folders)
     for file in files:
+        if file.rival is not None:
+            raise DataError(
+                f"{config['name']}: there are {file.path} and {file.rival}; the right one "
+                f"should be in a folder called {config['name']}"
+            )
         if file.path is not None or (but_fetchable and file.url is not None):
             continue
         kind = config["source"]["kind"]
@@ -271,6 +276,8 @@ def _key(config: Mapping[str, Any], sha256: str, files: list[FileStatus]) -> str
     key_parts.pop("holdout", None)  # applied to the arrays when they are opened
     key_parts["sha256"] = sha256
     key_parts["files"] = [[f.role, f.sample] for f in files]
+    if config.get("assumed"):  # the notes say so
+        key_parts["assumed"] = config["assumed"]
     key_parts["format"] = prepared.FORMAT
     text = json.dumps(key_parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]  # 96 bits: no equal names by chance

@@ -115,6 +115,8 @@ class FileStatus:
         Paths that were searched.
     sample : tuple of int or None
         (rows, seed) if the data set is a random sample of the file.
+    rival : Path or None
+        A file of the same name, if both are in folders of other names than the data set's.
     """
 
     role: str
@@ -124,6 +126,7 @@ class FileStatus:
     sha256: str | None
     candidates: tuple[str, ...]
     sample: tuple[int, int] | None = None
+    rival: Path | None = None
 
 
 def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
@@ -176,8 +179,20 @@ def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) 
                     for name in alternative["names"]
                 ),
                 (sample["n"], sample["seed"]) if sample else None,
+                None if path is None else _rival(path, dataset, folders),
             )
     raise AssertionError("the last alternative always returns")
+
+
+def _rival(path: Path, dataset: str, folders: Folders) -> Path | None:
+    """A file with the name of `path` in a sibling folder, if neither folder is preferred."""
+    folder = path.parent
+    if folder.name == dataset or folder.parent not in (folders.own, *folders.read_only):
+        return None
+    others = (
+        p for p in sorted(folder.parent.glob(f"[!._]*/{glob.escape(path.name)}")) if p != path
+    )
+    return next(filter(is_file, others), None)
 
 
 def _candidates(dataset: str, names: list[str], folders: Folders) -> Iterator[Path]:
@@ -242,7 +257,8 @@ def absent_message(file: Path) -> str:
     if not paths:
         return f"no file matches {file}, should be the path of a file"
     matches = f" and {len(paths) - 1} more match" if len(paths) > 1 else " matches"
-    return f"{paths[0]}{matches} {file}, should be the path of one file"
+    join = "; source.files of a config joins several (docs/data.md)" if len(paths) > 1 else ""
+    return f"{paths[0]}{matches} {file}, should be the path of one file{join}"
 
 
 def _at_path(role: str, path: str) -> FileStatus:

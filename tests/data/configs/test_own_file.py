@@ -181,3 +181,33 @@ def test_keys_of_csv_are_refused_for_other_tables(tmp_path, key, form):
     source = {"format": form, "columns": {key.rpartition(".")[2]: word}}
     with pytest.raises(ConfigError, match=f"{key} is .*, but the format is {form}; it is for csv"):
         check_config(user_file(tmp_path / f"t.{form}", source=source))
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"),
+    [(["True", "False"], [True]), (["yes", "no"], [True]), (["1", "x"], [1]), ([1, 0], [True])],
+)
+def test_a_label_is_found_as_a_shell_and_yaml_read_it(folders, labels, positive):
+    path = saved(pd.DataFrame({"a": range(20), "y": labels * 10}), folders.read_only[0] / "t.csv")
+    config = user_file(path, target={"positive": positive}, split={"kind": "first"})
+    np.testing.assert_array_equal(open_prepared(prepare(config, folders)).y_train[:2], [1, -1])
+
+
+def test_a_task_that_is_assumed_is_said_also_after_a_run_that_set_it(folders):
+    path = written(folders.read_only[0], "t.csv", [0, 1, 2] * 10)
+    for task, said in (("multiclass", False), (None, True)):
+        config = check_config(config_of(path) | {"task": task})
+        notes = open_prepared(prepare(config, folders)).notes
+        assert any("the task is multiclass, as" in note for note in notes) == said
+
+
+def test_files_of_one_name_in_two_folders_of_other_names_are_not_chosen_from(folders):
+    raw = folders.read_only[0]
+    for folder in ("one", "two"):
+        (raw / folder).mkdir()
+        for name in ("toy", "toy.t"):
+            (raw / folder / name).write_text("1 1:1\n-1 1:2\n")
+    with pytest.raises(DataError, match=r"there are .*one/toy and .*two/toy; the right one should"):
+        prepare(named(), folders)
+    (raw / "one").rename(raw / named()["name"])
+    prepare(named(), folders)
