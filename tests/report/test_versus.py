@@ -10,7 +10,7 @@ import pytest
 from report_rows import failed, make_row
 
 from kbench.errors import ConfigError
-from kbench.report import make_comparison
+from kbench.report import make_comparison, make_report
 from kbench.run.results.folder import ResultsFolder
 
 
@@ -174,3 +174,17 @@ def test_the_outcome_of_a_ratio_is_that_of_its_estimate(compare):
     assert float(pair["estimate"]) == pytest.approx(math.sqrt(0.5))
     assert float(pair["mean_a"]) == pytest.approx(10.0)
     assert pair["outcome"] == "win"
+
+
+def test_two_data_sets_of_one_name_are_told_apart(compare, folder):
+    rows = [
+        make_row(method, value, data_sha256=sha256, variant=variant)
+        for sha256, variants in (("1" * 64, [None, "split.seed=1"]), ("2" * 64, [None]))
+        for variant in variants
+        for method, value in (("svc", 0.9), ("knn", 0.8))
+    ]
+    text = compare(*rows)
+    assert "Mean ranks over 2 data sets" in text
+    report = make_report(folder(*rows))
+    for digit in "12":
+        assert f"{rows[0]['dataset']} (data {digit * 8})" in report

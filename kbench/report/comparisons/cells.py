@@ -100,8 +100,10 @@ def describe_problem(problem: LearningTask) -> str:
 
 
 def title(problem: LearningTask) -> str:
-    """The data set's name and its variant."""
-    return f"{problem.dataset} ({problem.variant})" if problem.variant else problem.dataset
+    """The data set's name and variant, and the checksum beside other data of the same name."""
+    checksum = f"data {str(problem.data_sha256)[:8]}" if problem.has_namesake else None
+    remarks = ", ".join(filter(None, [problem.variant, checksum]))
+    return f"{problem.dataset} ({remarks})" if remarks else problem.dataset
 
 
 def describe_concurrency(machine: TimingConditions) -> str:

@@ -19,6 +19,7 @@ from kbench.report.comparisons.splits import (
     corrected_error,
     mean_test_per_train,
     over_splits,
+    split_of,
 )
 from kbench.run.results.stopped import time_limit
 
@@ -65,6 +66,8 @@ class LearningTask:
     n_features: int | None = None
     n_classes: int | None = None
     n_splits: int = 1
+    # Whether other content has the same name, as files of one name in two folders.
+    has_namesake: bool = False
 
 
 @dataclass(frozen=True)
@@ -319,12 +322,16 @@ def comparisons(
         runs on several seeds. Otherwise every split is a problem of its own.
     """
     rows = list(rows)
+    contents: defaultdict[Any, set[Any]] = defaultdict(set)
+    for row in rows:
+        contents[_name(row)].add(row["data_sha256"])
+    namesakes = {name for name, checksums in contents.items() if len(checksums - {None}) > 1}
     split_rows: list[Row] = []
     if splits:
         split_rows, rows = over_splits(rows, lambda row: (row["method"], sorted_parameters(row)))
-    compared = _grouped(rows, _problems(rows), metric)
+    compared = _grouped(rows, _problems(rows, namesakes), metric)
     n_splits: defaultdict[LearningTask, set[str]] = defaultdict(set)
-    problems = _problems(split_rows)
+    problems = _problems(split_rows, namesakes)
     for row, problem in zip(split_rows, problems, strict=True):
         n_splits[problem].add(row[SPLIT])
     problems = [replace(problem, n_splits=len(n_splits[problem])) for problem in problems]
@@ -364,13 +371,21 @@ def _sort_key(comparison: Comparison) -> tuple[Any, ...]:
     )
 
 
-def _problems(rows: list[Row]) -> list[LearningTask]:
-    """The problem of each row.
+def _name(row: Row) -> tuple[Any, ...]:
+    """Data set, variant without its split, and task."""
+    return row["dataset"], split_of(row["variant"])[0], row["task"]
+
+
+def _problems(rows: list[Row], namesakes: set[Any]) -> list[LearningTask]:
+    """The problem of each row; namesakes : Names of data sets with several contents.
 
     A run that failed before its data were loaded has no sizes. If other runs loaded the same data
     and have exactly one problem, the failed run belongs to that problem.
     """
-    unsized = [LearningTask(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
+    names = ("dataset", "variant", "task", "data_sha256")
+    unsized = [
+        LearningTask(*(row[n] for n in names), has_namesake=_name(row) in namesakes) for row in rows
+    ]
     sizes = ("n_train", "n_test", "n_features", "n_classes")
     sized = [
         task if row["n_train"] is None else replace(task, **{size: row[size] for size in sizes})

@@ -122,7 +122,8 @@ def own_results(comparisons: Sequence[Comparison]) -> str:
 def anchor(problem: LearningTask) -> str:
     """HTML anchor of a problem's detail; it does not change when rows are added or removed."""
     # Six hexadecimal digits of the checksum tell contents of one data set apart. Set by hand.
-    parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6], n_splits=0))
+    checksum = (problem.data_sha256 or "")[:6]
+    parts = astuple(replace(problem, data_sha256=checksum, n_splits=0, has_namesake=False))
     name = "-".join(str(part) for part in (*parts, "splits" * (problem.n_splits > 1)) if part)
     return "data-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 

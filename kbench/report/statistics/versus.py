@@ -166,13 +166,13 @@ class Versus:
         ]
 
 
-def _data_identity(comparison: Comparison) -> tuple[str, str, str | None]:
+def _data_identity(comparison: Comparison) -> tuple[str | None, ...]:
     """The identity of a comparison's data, which leaves out its splits."""
     problem = comparison.problem
     options = [
         option for option in (problem.variant or "").split(",") if "split.folds" not in option
     ]
-    return problem.dataset, ",".join(options), problem.task
+    return problem.dataset, ",".join(options), problem.task, problem.data_sha256
 
 
 def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None) -> Versus:
