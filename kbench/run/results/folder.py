@@ -47,7 +47,7 @@ TRIALS = "_tune"
 # The digit sorts before the names of all files of rows, which begin with a key or a word.
 COLUMNS = "0-columns/columns.parquet"
 
-_OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
+OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
 # Columns of an attempt that decide whether its run is done again, and others that name the attempt.
 _OUTCOME_COLUMNS = ["status", "message", "source_sha256", "model", "tag", "scores"]
 _ATTEMPT_COLUMNS = ["attempt", *_OUTCOME_COLUMNS, "started_at"]
@@ -110,7 +110,7 @@ class ResultsFolder:
         previous_start = None
         with contextlib.suppress(ConfigError):  # the write below raises an error about the folder
             previous_start = (self.latest(*run) or {}).get("started_at")
-        if previous_start is not None and previous_start >= (row.get("started_at") or _OLDEST):
+        if previous_start is not None and previous_start >= (row.get("started_at") or OLDEST):
             started_at = previous_start + timedelta(microseconds=1)
             table = rows.to_table({**row, "started_at": started_at})
         self._write_columns()
@@ -225,7 +225,7 @@ class ResultsFolder:
             for row in [*attempts, *self._merged.get(key, ())]
             if row["threads"] == threads and environment in (None, row["environment"])
         ]
-        return max(matches, key=lambda row: row["started_at"] or _OLDEST, default=None)
+        return max(matches, key=lambda row: row["started_at"] or OLDEST, default=None)
 
     def next_attempt(self, key: str, environment: str, threads: int) -> int:
         """The number of a run's next attempt.

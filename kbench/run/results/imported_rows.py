@@ -14,6 +14,7 @@ import re
 import shutil
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
 from kbench.run.results import rows
 from kbench.run.results.files import read_parquet_files, write_merged
-from kbench.run.results.folder import MODELS, TRIALS, file_name
+from kbench.run.results.folder import MODELS, OLDEST, TRIALS, file_name
 from kbench.run.results.merge import lock, rows_of
 
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9]+")
@@ -91,6 +92,9 @@ def _gather(folder: Path, source: Path) -> CopyReport:
     report.skipped = [*content.skipped, *skipped]
     source_rows = rows.newest(pa.concat_tables([rows.schema().empty_table(), *tables]))
     starts_of_run = _attempts(folder)
+    newest: defaultdict[str, datetime] = defaultdict(lambda: OLDEST)  # key -> its last start here
+    for (key, *_), starts in starts_of_run.items():
+        newest[key] = max(newest[key], *(start or OLDEST for start in starts.values()))
     selected, attempts = [], []
     identities = source_rows.select([*rows.IDENTITY, "started_at"]).to_pylist()
     for index in sorted(range(len(identities)), key=lambda i: (identities[i]["attempt"], i)):
@@ -117,8 +121,9 @@ def _gather(folder: Path, source: Path) -> CopyReport:
         key, environment, threads = run
         curves = folder / "_curves" / file_name(key, environment, threads, attempt)
         _copy(source / "_curves" / file_name(key, environment, threads, row["attempt"]), curves)
-        for name in (f"_logs/{row['key']}.txt", f"{MODELS}/{row['key']}.npz"):
-            _copy(source / name, folder / name)
+        is_newest = (row["started_at"] or OLDEST) > newest[key]
+        for name in (f"_logs/{key}.txt", f"{MODELS}/{key}.npz"):  # of the newest attempt
+            _copy(source / name, folder / name, replace=is_newest)
     report.n_copied = len(selected)
     _describe(report, folder, source)
     if selected:
@@ -152,9 +157,9 @@ def _describe(report: CopyReport, folder: Path, source: Path) -> None:
             report.unknown.append(f"{source}: environment {name} is described otherwise here")
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy a regular file unless the target exists."""
-    if target.exists() or source.is_symlink() or not source.is_file():
+def _copy(source: Path, target: Path, *, replace: bool = False) -> None:
+    """Copy a regular file unless the target exists and should not be replaced."""
+    if (target.exists() and not replace) or source.is_symlink() or not source.is_file():
         return
     try:
         with source.open("rb") as reader, atomic_file(target) as file:

@@ -28,6 +28,9 @@ NOT_KEPT = "the model was not kept"
 
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
 
+# Column that readers add to rows: "own" or "reference". A copy that a user wrote may have it.
+ORIGIN = "origin"
+
 # Two rows with equal values in these columns are attempts of one run.
 RUN = ("key", "environment", "threads")
 # If two rows have equal values in these columns, the newer one replaces the older one.
@@ -235,7 +238,7 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
         try:
             table = _with_kernel_numbers(table)
             arrays = [
-                table.column(field.name).cast(field.type)
+                _cast(table.column(field.name), field.type)
                 if field.name in table.column_names
                 else pa.nulls(table.num_rows, field.type)
                 for field in target
@@ -247,6 +250,17 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
         table = pa.Table.from_arrays(arrays, schema=target)
     _check_values(table)
     return table
+
+
+def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> Any:
+    """The column in another type; pandas writes mappings as structs, with null for absent names."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if not (types.is_map(kind) and types.is_struct(column.type)):
+        return column.cast(kind)
+    pairs = (sorted((row or {}).items()) for row in column.to_pylist())
+    return pa.array([[pair for pair in row if pair[1] is not None] or None for row in pairs], kind)
 
 
 def _with_kernel_numbers(table: "pa.Table") -> "pa.Table":
@@ -279,7 +293,7 @@ def _check_values(table: "pa.Table") -> None:
 def newer_column(names: Iterable[str]) -> str | None:
     """A column that this version lacks, in a file of kbench's rows; None if it has none."""
     names = list(names)
-    unknown = [name for name in names if name not in _COLUMNS]
+    unknown = [name for name in names if name not in (*_COLUMNS, ORIGIN)]
     return unknown[0] if unknown and set(_IN_EVERY_FILE) <= set(names) else None
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from result_rows import EPOCH, make_row
 
+from kbench import read_rows
 from kbench.cli import main
 from kbench.errors import ConfigError
 from kbench.run.results.folder import TRIALS, Curve, ResultsFolder
@@ -122,3 +123,28 @@ def test_a_folder_is_not_brought_to_itself(folders):
     own, _ = folders
     with pytest.raises(ConfigError, match="is the folder that rows are brought to"):
         gather(own, own.parent / "own")
+
+
+@pytest.mark.parametrize("newer", ["own", "other"])
+def test_a_model_and_a_log_are_those_of_the_newest_attempt(tmp_path, newer):
+    for name in ("own", "other"):
+        folder = ResultsFolder(tmp_path / name)
+        row = make_row(0, started_at=EPOCH.replace(year=2026 + (name == newer)))
+        folder.write(row)
+        folder.write_log(row["key"], name)
+        folder.model_path(row["key"]).parent.mkdir()
+        folder.model_path(row["key"]).write_text(name)
+    for _ in range(2):
+        gather(tmp_path / "own", tmp_path / "other")
+    folder = ResultsFolder(tmp_path / "own")
+    assert folder.model_path(row["key"]).read_text() == newer
+    assert (folder.path / "_logs" / f"{row['key']}.txt").read_text() == newer
+
+
+def test_a_copy_by_pandas_is_no_file_of_a_newer_kbench(tmp_path):
+    ResultsFolder(tmp_path / "own").write(make_row(0))
+    rows = read_rows(tmp_path / "own")
+    (tmp_path / "copy").mkdir()
+    rows.to_parquet(tmp_path / "copy" / "rows.parquet")
+    report, *_ = gather(tmp_path / "all", tmp_path / "copy")
+    assert (report.n_copied, report.skipped) == (1, [])
