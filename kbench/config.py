@@ -8,7 +8,7 @@ directory is searched first, kbench's own second, and the folders of plug-ins la
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -99,14 +99,19 @@ def require_option(group: str, name: str) -> Path:
     return known[name]
 
 
+# A number that Hydra reads, but PyYAML takes for a text, such as 1e-3.
+_EXPONENTIAL = re.compile(r"[-+]?[0-9]+\.?[0-9]*[eE][-+]?[0-9]+$")
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The content of one config file alone, without the files that it includes."""
     import yaml
 
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader: Any = type("Loader", (base,), {})
+    loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENTIAL, list("-+.0123456789"))
     try:
-        loaded = yaml.load(
-            path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        )
+        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
     except yaml.YAMLError as error:
         raise _not_yaml(error, path) from None
     except UnicodeDecodeError as error:
@@ -183,6 +188,8 @@ def _check_confined(group: str, path: Path) -> None:
         if entry != "_self_" and included.is_file():
             _check_confined(group, included)
     if group == "dataset":
+        if (name := content.get("name")) != path.stem:
+            raise ConfigError(f"{path}: name is {name!r}, should be the file's name, {path.stem}")
         variants = content.get("variants")
         mappings = [content, *(variants.values() if isinstance(variants, Mapping) else ())]
         for mapping in mappings:
@@ -266,13 +273,10 @@ def _escaped_quote(match: re.Match[str]) -> str:
 
 
 def _is_null_boolean_or_number(text: str) -> bool:
-    if text.lower() in ("null", "true", "false", "nan", "inf", "-inf"):
-        return True
-    try:
+    with suppress(ValueError):
         float(text)
-    except ValueError:
-        return False
-    return True
+        return True
+    return text.lower() in ("null", "true", "false")
 
 
 class Composer:
@@ -477,15 +481,9 @@ def composer() -> Iterator[Composer]:
             loader.repository = _ParsedFiles(loader.repository)
             yield Composer(loader)
     finally:
-        _unregister(KbenchSearchPath)
-
-
-def _unregister(plugin: type) -> None:
-    from hydra.core.plugins import Plugins
-
-    for registered in Plugins.instance().plugin_type_to_subclass_list.values():
-        if plugin in registered:
-            registered.remove(plugin)
+        for registered in Plugins.instance().plugin_type_to_subclass_list.values():
+            if KbenchSearchPath in registered:
+                registered.remove(KbenchSearchPath)
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

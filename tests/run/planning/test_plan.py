@@ -282,6 +282,15 @@ def test_a_method_file_of_another_form_is_named(config_file):
         plan("method=bare")
 
 
+def test_a_data_set_has_the_name_of_its_file(config_file):
+    text = "task: binary\nsource: {kind: files, files: {all: {names: [toy]}}}\n"
+    config_file("dataset/own.yaml", f"name: digits\n{text}")
+    with pytest.raises(
+        ConfigError, match=r"own\.yaml: name is 'digits', should be the file's name"
+    ):
+        plan("method=svc", "dataset=own")
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

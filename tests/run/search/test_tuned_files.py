@@ -122,6 +122,13 @@ def test_a_best_so_far_says_so():
     assert line.endswith("(validation accuracy 0.98, the best so far of an unfinished search)")
 
 
+@pytest.mark.parametrize("text", ["1e-3", ".1E-2", "+1.e-3", "0.001"])
+def test_numbers_of_a_file_by_hand_are_those_that_hydra_reads(config_file, text):
+    config_file("tuned/svc-digits.yaml", f"# @package method\nC: {text}\n")
+    (run,) = plan("method=svc").runs
+    assert (run.params["C"], run.tuned) == (0.001, "svc-digits.yaml")
+
+
 def test_a_file_by_hand_needs_no_search(config_file):
     path = config_file("tuned/svc-digits.yaml", "# @package method\nC: 5\n")
     assert plan("method=svc").tuned_lines == ["configs/tuned/svc-digits.yaml: C=5"]
