@@ -382,10 +382,9 @@ def _problems(rows: list[Row], namesakes: set[Any]) -> list[LearningTask]:
     A run that failed before its data were loaded has no sizes. If other runs loaded the same data
     and have exactly one problem, the failed run belongs to that problem.
     """
-    names = ("dataset", "variant", "task", "data_sha256")
-    unsized = [
-        LearningTask(*(row[n] for n in names), has_namesake=_name(row) in namesakes) for row in rows
-    ]
+    tasks = [LearningTask(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
+    pairs = zip(tasks, map(_name, rows), strict=True)
+    unsized = [replace(task, has_namesake=name in namesakes) for task, name in pairs]
     sizes = ("n_train", "n_test", "n_features", "n_classes")
     sized = [
         task if row["n_train"] is None else replace(task, **{size: row[size] for size in sizes})
