@@ -53,6 +53,20 @@ def test_every_classifier_has_calibrated_probabilities(name):
     assert not hasattr(plain, "predict_proba")
 
 
+@pytest.mark.parametrize(
+    "name", [n for n in CLASSIFIERS if "class_weight" in small_model(n).get_params()]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_weight_of_a_class_is_that_of_its_label_in_probabilities_too(name):
+    """`TunedKernelSVC` looked class numbers up among the labels: the weight of another class."""
+    rows, y = X[Y < 2], Y[Y < 2]
+    expected = small_model(name).set_params(class_weight={0: 1.0, 1: 2.0}).fit(rows, y)
+    for labels in ([1, 2], ["a", "b"]):
+        weights = {labels[1]: 2.0}
+        model = small_model(name).set_params(class_weight=weights).fit(rows, np.take(labels, y))
+        np.testing.assert_array_equal(model.predict_proba(rows), expected.predict_proba(rows))
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 @pytest.mark.filterwarnings("ignore")
 def test_probabilities_of_a_former_model_are_not_those_of_a_changed_one(name):

@@ -282,7 +282,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             seconds_left = deadline.fraction(2 - half).seconds_left()
             model = clone(self.best_estimator_).set_params(max_time=seconds_left)
             training_weight = None if weight is None else weight[training]
-            model.fit(Z[training], index[training], training_weight)
+            model.fit(Z[training], self.classes_[index[training]], training_weight)
             decision_values.append(
                 model.decision_function(Z[validation]).reshape(len(validation), -1)
             )
