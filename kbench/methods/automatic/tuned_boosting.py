@@ -46,6 +46,9 @@ _HELD_OUT_FRACTION, _MAX_HELD_OUT_ROWS = 0.2, 10_000
 # expected in the smallest sample: it validates on a tenth of its rows, with two of each class. With
 # fewer, the number of trees is drawn from `_TREE_COUNTS`; the defaults have scikit-learn's 100.
 _MIN_RAREST_ROWS, _TREE_COUNTS, _DEFAULT_TREES = 20, (25, 50, 100, 200, 400, 800), 100
+# Fraction of the variance of the targets by which a squared error has to fall, so that a fit does
+# not stop adding trees: scikit-learn's default, which is for targets of variance 1.
+_STOPPING_TOL = 1e-7
 # The space that settings are drawn from, around scikit-learn's defaults.
 _SEARCH_SPACE = {
     "learning_rate": loguniform(0.02, 0.3),
@@ -235,8 +238,10 @@ class TunedBoostingRegressor(RegressorMixin, TunedBoosting):
         """Fit to rows X : (n, d), dense, and targets y : (n,)."""
         X, y = validate_data(self, X, y, accept_sparse=False, y_numeric=True)
         trace = Trace() if trace is None else trace
-        model = HistGradientBoostingRegressor()
-        self._search(model, "neg_mean_squared_error", X, np.asarray(y, np.float64), trace)
+        y = np.asarray(y, np.float64)
+        # The default tolerance of early stopping is a squared error, in the unit of the targets.
+        model = HistGradientBoostingRegressor(tol=_STOPPING_TOL * float(y.var()))
+        self._search(model, "neg_mean_squared_error", X, y, trace)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

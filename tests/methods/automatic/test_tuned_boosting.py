@@ -33,6 +33,17 @@ def test_without_brackets_the_defaults_stop_by_themselves_and_learn_from_all_row
     np.testing.assert_array_equal(model.predict(X), same.fit(X, y).predict(X))
 
 
+def test_trees_are_added_to_targets_of_any_unit(problem):
+    """Early stopping compared squared errors with 1e-7, in the unit of the targets."""
+    X, y = problem
+    n_trees = []
+    for unit in (1.0, 2.0**-30):
+        model = TunedBoostingRegressor(time_budget=None, n_brackets=0, random_state=0)
+        n_trees.append(model.fit(X, unit * y).n_iter_)
+        np.testing.assert_allclose(model.cv_error_ / unit**2, 4.0, rtol=0.5)
+    assert len(set(n_trees)) == 1
+
+
 def test_a_bracket_never_chooses_a_setting_with_a_higher_held_out_error(problem):
     X, y = problem
     options = {"time_budget": None, "max_iter": 20, "random_state": 0}
