@@ -126,6 +126,11 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
             # Sigmoids of the former model would give wrong probabilities.
             attributes.pop("_sigmoids", None)
             weighted_rows = None
+            if method.__name__ == "fit":
+                # Not every fit sets every attribute, and those of the former model would stay.
+                for name in before:
+                    if name.endswith("_") and not name.startswith("_"):
+                        del attributes[name]
             if method.__name__ == "fit" and not getattr(estimator, "sees_unweighted_rows", False):
                 arguments, options, weighted_rows = _weighted_rows(estimator, arguments, options)
             try:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from all_machines import build, machines
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_diabetes
 
 from kbench.methods import KernelOneClassSVM, KernelQuantileRegressor, KernelSVC
@@ -74,3 +74,34 @@ def test_a_metric_before_a_model_without_scores_has_none():
 def test_labels_that_are_bytes_are_refused_with_a_remedy(machine):
     with pytest.raises(TypeError, match=r"bytes; numpy\.char\.decode"):
         build(machine).fit(X, LABELS.astype("S1"))
+
+
+# Parameters whose first value sets attributes that a fit with the second value does not set.
+FIRST_AND_SECOND = {
+    "error_rows": (20, 0),
+    "target_cost": (3000.0, None),
+    "C": ([0.1, 1.0], 1.0),
+    "features": ("nystrom", "fourier"),
+    "warm_start": (True, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"),
+    [(m, name) for m in MACHINES for name in FIRST_AND_SECOND if name in m.names],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_leaves_no_attribute_of_the_fit_before(machine, name):
+    """The deviations of `HSSKernelRidge` came from the kernel matrix of the former rows."""
+    first, second = FIRST_AND_SECOND[name]
+    model, fresh = build(machine).set_params(**{name: first}), build(machine)
+    try:
+        model._validate_params()
+    except ValueError:  # not a value of this class
+        return
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    y = X[:, 0] if is_regressor(model) else (X[:, 0] > 0.0).astype(int)
+    model.fit(X, y).set_params(**{name: second}).fit(X[:80], y[:80])
+    assert set(vars(model)) == set(vars(fresh.set_params(**{name: second}).fit(X[:80], y[:80])))

@@ -87,8 +87,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         """
 
     def _without_intercept(self, Y: np.ndarray, sample_weight: Any) -> np.ndarray:
-        """Targets Y : (n, m) minus `intercept_`, which is set or deleted."""
-        self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
+        """Targets Y : (n, m) minus `intercept_`, which is set."""
         if not self.fit_intercept:
             return Y
         weight = None if sample_weight is None else checked_weights(sample_weight, len(Y))
@@ -134,7 +133,6 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         with trace.phase("survey"):
             seed = check_random_state(getattr(self, "random_state", None)).randint(2**31)
             survey = Survey(rows, targets, self._sample_size() or 0, seed)
-            self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
             if self.fit_intercept:
                 self.intercept_ = targets.subtract_mean()
         self.n_features_in_ = rows.n_features

@@ -157,7 +157,6 @@ class TakesAnyRows(KernelParameters, QuickChecks):
             y = np.asarray(y, np.float64) if options.get("y_numeric") else y
             assert_all_finite(y, input_name="y")
         shape: Any = getattr(X, "shape", ())
-        self.__dict__.pop("n_features_in_", None)
         if len(shape) == 2:
             self.n_features_in_ = shape[1]
         return X, y

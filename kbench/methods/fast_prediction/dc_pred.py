@@ -358,7 +358,6 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
             self._warn_of_sizes(X.shape[0])
         rng = check_random_state(self.random_state)
         y = np.asarray(y, np.float64)
-        self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
         if self.fit_intercept:
             self.intercept_ = float(y.mean())
             y = y - self.intercept_

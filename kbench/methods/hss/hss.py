@@ -99,7 +99,6 @@ class CompressedKernel:
         """Set `hss_bytes_`, `ranks_` and, with `error_rows` rows, `kernel_error_`."""
         estimator.hss_bytes_ = self.matrix.nbytes_
         estimator.ranks_ = self.matrix.ranks_
-        vars(estimator).pop("kernel_error_", None)
         if estimator.error_rows:
             with trace.pause():
                 estimator.kernel_error_ = self.matrix.relative_error(
@@ -108,7 +107,6 @@ class CompressedKernel:
 
     def keep(self, estimator: Any) -> None:
         """Store the matrix and its factors in the estimator if `warm_start` is set."""
-        vars(estimator).pop("matrix_", None)
         vars(estimator).pop("_compressed", None)
         if estimator.warm_start:
             estimator.matrix_, estimator._compressed = self.matrix, self

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,6 +38,9 @@ _ROW_SECONDS, _RANK_SECONDS, _CUBE_SECONDS, _EXACT_SECONDS = 5e-5, 2e-7, 1.5e-10
 _MAX_EXACT_ROWS = 23_170
 # The defaults of `tol` and `max_iter` in `KernelRidge`, for the exact solution.
 _EXACT_TOL, _EXACT_MAX_ITER = 1e-8, 200
+# Largest rounding error of a float32 factor, as a fraction of the ridge; a larger error changes the
+# likelihood. Set by hand.
+_MAX_ROUNDING = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -163,7 +167,6 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         with trace.phase("prepare"):
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True)
             targets = np.asarray(y, np.float64).reshape(len(y), -1)
-            self.__dict__.pop("intercept_", None)  # an earlier fit may have set it
             if self.fit_intercept:
                 self.intercept_ = targets.mean(axis=0)
                 targets = targets - self.intercept_
@@ -203,10 +206,21 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     def _solve_exactly(
         self, matrix: HSSMatrix, X: Any, targets: np.ndarray, trace: Trace
     ) -> tuple[np.ndarray, float]:
-        """As `_solve_compressed`, with the exact kernel matrix and its float32 factor."""
+        """As `_solve_compressed`, with the exact kernel matrix and its factor: float32, or float64
+        if rounding errors of a float32 factor come near the ridge and change the likelihood."""
         kernel = KernelMatrix(matrix.kernel_function(X), X, matrix.dtype)
+        vars(self).pop("_compressed", None)  # an earlier fit may have set it
         with trace.phase("factor"):
             self.alpha_ = chosen_alpha(self.alpha, lambda: kernel.kernel, X, targets)
+            matrix_trace = float(kernel.diagonal().sum())
+            if np.finfo(np.float32).eps * matrix_trace > _MAX_ROUNDING * self.alpha_:
+                kernel = kernel.astype(np.float64)
+            rounding = float(np.finfo(np.float64).eps) * matrix_trace
+            if rounding > self.alpha_:
+                raise ValueError(
+                    f"alpha={self.alpha_:g} is below the rounding error of the kernel matrix, "
+                    f"{rounding:.2g}, with which it may be indefinite; a larger alpha is needed"
+                )
             factor = shifted_cholesky(kernel, self.alpha_)
             result = solve_kernel_ridge(
                 kernel,
@@ -215,6 +229,13 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
                 precondition=cholesky_inverse(factor),
                 tol=_EXACT_TOL,
                 max_iter=_EXACT_MAX_ITER,
+            )
+        if not result.converged:
+            warn(
+                f"the exact solution ended at a residual of {result.residual.max():.2g}, above "
+                f"{_EXACT_TOL:g}, because of rounding errors beside alpha={self.alpha_:g}; a "
+                "larger alpha gives a more exact one",
+                ConvergenceWarning,
             )
         coef, n = result.x, len(kernel)
         logdet = 2.0 * float(np.log(factor[0].diagonal().astype(np.float64)).sum())
@@ -226,8 +247,6 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         self.ranks_: list[tuple[int, float, int]] = []
         if self.error_rows:
             self.kernel_error_ = 0.0
-        elif hasattr(self, "kernel_error_"):
-            del self.kernel_error_
         return coef, logdet
 
     def _exact_is_faster(self, matrix: HSSMatrix, X: Any) -> bool:

@@ -55,6 +55,22 @@ def test_marginal_likelihood_is_that_of_the_gaussian_process():
     assert own.log_marginal_likelihood_ == pytest.approx(process.log_marginal_likelihood_value_)
 
 
+@pytest.mark.parametrize("alpha", [1e-3, 1e-6, 1e-9])
+def test_the_likelihood_of_the_exact_matrix_keeps_its_digits_for_a_small_ridge(alpha):
+    """Its float32 factor lost a third of the logarithm, and predictions ended above `tol`."""
+    X, y = points(300)
+    own = HSSKernelRidge(HSSMatrix(gamma=2.0, preset="precise", random_state=0), alpha=alpha)
+    shifted = rbf_kernel(X, gamma=2.0) + alpha * np.eye(300)
+    coef = np.linalg.solve(shifted, y)
+    expected = -0.5 * (y @ coef + np.linalg.slogdet(shifted)[1] + 300.0 * np.log(2.0 * np.pi))
+    assert own.fit(X, y).ranks_ == []
+    assert own.log_marginal_likelihood_ == pytest.approx(expected, rel=1e-4)
+    residual = np.linalg.norm(shifted @ own.dual_coef_ - y)
+    assert residual < 1e-7 * max(1.0, 1e-6 / alpha) * np.linalg.norm(y)
+    with pytest.raises(ValueError, match="alpha=1e-15 is below the rounding error"):
+        own.set_params(alpha=1e-15).fit(X, y)
+
+
 def test_several_targets_share_the_factors():
     X, y = points()
     Y = np.column_stack([y, X[:, 0]])
