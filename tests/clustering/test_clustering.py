@@ -156,3 +156,17 @@ def test_approximate_kernel_kmeans_of_a_whole_sample_is_kernel_kmeans():
     start = np.random.RandomState(0).randint(4, size=80)
     np.testing.assert_array_equal(labels, kernel_kmeans(kernel.block(everything), start))
     np.testing.assert_array_equal(centres.assign(X), labels)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shift"),
+    [(np.float32, 2.0**13), (np.float32, 2.0**17), (np.float64, 2.0**30), (np.float64, 2.0**40)],
+)
+def test_rows_far_from_zero_go_to_the_nearest_centroid(dtype, shift):
+    """Products of rows at 1e4 in float32 sent a third of the rows to another centroid."""
+    X = (np.round(blobs() * 64.0) / 64.0 + shift).astype(dtype)
+    centroids, labels = sampled_kmeans(X, 6, np.arange(400))
+    assert centroids.n_clusters > 3
+    distances = ((X[:, None] - shift) - (centroids.means - shift)).astype(np.float64) ** 2
+    nearest = distances.sum(axis=2).argmin(axis=1)
+    assert np.mean(nearest == labels) > 0.99
