@@ -87,6 +87,11 @@ class Nystrom(LandmarkFeatures):
         gram = matrix.block(all_points)
         min_residual = _RESIDUAL_CUT * float(gram.diagonal().max())
         factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=min_residual, overwrite_a=1)
+        if rank == 0:
+            raise ValueError(
+                f"all kernel values of the {len(gram)} landmarks are 0, so that there is no "
+                "feature; leave out rows of zeros, or take a kernel with k(0, 0) > 0"
+            )
         independent = pivots[:rank] - 1
         self.components_ = self.components_[independent]
         self.landmarks_ = KernelMatrix(matrix.kernel, self.components_, np.float64)

@@ -142,3 +142,10 @@ def test_fourier_features_in_float32_do_not_depend_on_unit_and_origin(cls, form,
     # Centring changes the phases, which change inner products unless sines are there, too.
     same = kind == "scale" or form == "cos_sin"
     np.testing.assert_allclose(*products, atol=1e-4 if same else 0.2)
+
+
+@pytest.mark.parametrize("landmarks", ["uniform", "kmeans"])
+def test_landmarks_whose_kernel_values_are_all_zero_are_refused(landmarks):
+    """The first use of the features ended with a division by zero."""
+    with pytest.raises(ValueError, match="all kernel values of the 5 landmarks are 0"):
+        Nystrom(5, kernel="linear", landmarks=landmarks).fit(np.zeros((9, 3)))
