@@ -18,6 +18,9 @@ _BATCH_ROWS = 8192  # more take more memory, fewer more overhead of calls; set b
 # Float32 kernel values may change f by up to eps sum |coef|. If this bound exceeds 0.01 of the
 # deviation of f, or of the margin 1, values are float64, which takes more time. Set by hand.
 _FLOAT32_ERROR = 0.01
+# Rows far from all others, for the width of a kernel of distances, are themselves rounded: above
+# this error of a value of at most 1, all values are float64. Set by hand.
+_FLOAT32_ENTRY_ERROR = 1e-3
 # Centres at which the deviation of f is measured. Set by hand.
 _DEVIATION_CENTRES = 64
 # Up to this number of centres float64 costs little, because other work per row dominates
@@ -40,6 +43,8 @@ def prediction_dtype(
     scale = kernel.diagonal().max(initial=0.0)
     error = np.finfo(np.float32).eps * scale * np.abs(coef).sum(axis=0).max(initial=0.0)
     if len(coef) <= _FEW_CENTRES or error > _FLOAT32_ERROR:
+        return np.dtype(np.float64)
+    if kernel.kernel.unit_diagonal and kernel.entry_error > _FLOAT32_ENTRY_ERROR:
         return np.dtype(np.float64)
     indices = np.arange(len(kernel)) if indices is None else indices
     if len(coef) == len(indices):

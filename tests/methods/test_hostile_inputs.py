@@ -338,6 +338,33 @@ def test_rows_far_beyond_float32_are_predicted_or_refused(machine):
             assert np.isfinite(values).all()
 
 
+# Float64 predictions cost nothing for up to 512 centres.
+@pytest.mark.parametrize("n", [100, 600])
+@pytest.mark.parametrize(
+    "machine",
+    [m for m in machines() if m.cls.__module__.startswith("kbench.methods.exact")],
+    ids=str,
+)
+def test_rows_of_two_distant_groups_keep_their_kernel_values(machine, n):
+    """Rounded rows and products of centred ones lost what is near beside what is far."""
+    model = takes(machine, "kernel", "precomputed")
+    if model is None:
+        return
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    y = (y > 0.0).astype(int) if is_classifier(model) else y
+    X[::2, 0] += 1e7
+    K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+    parameters = {"tol": 1e-4, "alpha": 1.0, "nu": 0.2}
+    parameters = {name: value for name, value in parameters.items() if name in machine.names}
+    expected = model.set_params(**parameters).fit(K, y)
+    model = build(machine).set_params(kernel="rbf", gamma=1.0, **parameters).fit(X, y)
+    name = "decision_function" if hasattr(model, "decision_function") else "predict"
+    values = getattr(model, name)(X), getattr(expected, name)(K)
+    np.testing.assert_allclose(*values, atol=0.01 * np.abs(values[1]).max())
+
+
 # One machine of each engine: the exact solvers large and small, linear dual, low rank, compressed,
 # divided, stochastic and leaves.
 ENGINES = (
