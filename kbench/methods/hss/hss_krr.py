@@ -209,7 +209,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         """As `_solve_compressed`, with the exact kernel matrix and its factor: float32, or float64
         if rounding errors of a float32 factor come near the ridge and change the likelihood."""
         kernel = KernelMatrix(matrix.kernel_function(X), X, matrix.dtype)
-        vars(self).pop("_compressed", None)  # an earlier fit may have set it
+        self.__dict__.pop("_compressed", None)  # an earlier fit may have set it
         with trace.phase("factor"):
             self.alpha_ = chosen_alpha(self.alpha, lambda: kernel.kernel, X, targets)
             matrix_trace = float(kernel.diagonal().sum())
