@@ -142,6 +142,8 @@ REFUSALS = [
     "sbatch: error: Batch job submission failed: Memory required by task is not available",
     "sbatch: unrecognized option '--nope'",
     "sbatch: error: Batch job submission failed: Unable to contact slurm controller",
+    "sbatch: error: QOSMaxWallDurationPerJobLimit; sbatch: error: Batch job submission failed: Job "
+    "violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
 ]
 
 

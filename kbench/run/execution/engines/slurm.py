@@ -45,8 +45,10 @@ _ANSWER_S = 60.0
 # Guard: jobs in succession that ended without beginning a run, after which submission stops.
 _USELESS_JOBS = 2
 
-# Messages of `sbatch`: refusals until other jobs end, and refusals that pass by themselves.
-_LIMIT = re.compile(r"Max\w*(Submit|Job)|submit limit|temporarily|maximum number of jobs", re.I)
+# Messages of `sbatch`: refusals until other jobs end, and refusals that pass by themselves. If there
+# is a reason (`QOSMaxWallDurationPerJobLimit`), only a limit of submitted jobs passes.
+_REASON = re.compile(r"\b(?:Assoc|QOS)\w+")
+_LIMIT = re.compile(r"Max\w*Submit|submit limit|temporarily|maximum number of jobs", re.I)
 _BUSY = re.compile(r"contact slurm|timed out|try again|not available|unavailable", re.I)
 # Lines of a job's log about its end.
 _OUT_OF_MEMORY = re.compile(r"exceeded.*memory limit|oom.kill|out of memory", re.I)
@@ -342,7 +344,7 @@ class Slurm:
             except RuntimeError as error:  # raised by submitit with the message of sbatch
                 refusal = _message_of_sbatch(error)
                 # After a refusal by a limit half of the jobs are tried, after any other one job.
-                n = n // 2 if _LIMIT.search(refusal) or "array" in refusal else min(n - 1, 1)
+                n = n // 2 if _is_limit(refusal) or "array" in refusal else min(n - 1, 1)
                 continue
             self._jobs |= {handle.job_id: _Job(handle.job_id, handle) for handle in handles}
             break
@@ -351,7 +353,7 @@ class Slurm:
             self._last_refusal = ""
             return
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
-        limit = bool(_LIMIT.search(refusal))
+        limit = _is_limit(refusal)
         if not limit:  # runs that are started once more then end as crashed
             yield from self._refused(refusal, self._restarted)
         if not (limit or self._jobs or (self._has_accepted and _BUSY.search(refusal))):
@@ -468,6 +470,12 @@ def _output(command: Sequence[str]) -> tuple[bool, str]:
     except (OSError, subprocess.TimeoutExpired):
         return False, ""
     return done.returncode == 0 or "Invalid job id" in done.stderr, done.stdout
+
+
+def _is_limit(refusal: str) -> bool:
+    """Whether `sbatch` refuses a job only until other jobs have ended."""
+    reason = _REASON.search(refusal)
+    return "Submit" in reason[0] if reason else bool(_LIMIT.search(refusal))
 
 
 def _message_of_sbatch(error: Exception) -> str:
