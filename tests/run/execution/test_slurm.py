@@ -441,3 +441,19 @@ def test_two_runners_have_two_folders(fake, results):
     assert first.engine._sweep != second.engine._sweep
     assert not second.said
     assert not (results / "_slurm" / "0").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"no pickle"])
+def test_a_damaged_report_is_a_lost_run(fake, results, monkeypatch, content):
+    """A loss of power may leave an empty file; a command and the next one then do the run again."""
+    sweep = Sweep(results, runs_per_job=1).start(2)
+    damaged = slurm.names(sweep.engine._sweep / "todo")
+    for name in damaged:
+        (sweep.engine._sweep / "done" / name).write_bytes(content)
+    os.close(sweep.engine._lock)
+    sweep = Sweep(results, runs_per_job=1).start(2)
+    assert slurm.names(sweep.engine._sweep / "todo") == damaged
+    for job_id in fake.jobs()[-2:]:
+        sweep.job(job_id, monkeypatch)
+    sweep.step()
+    assert sweep.status() == dict.fromkeys(range(2), ("ok", ""))

@@ -11,7 +11,6 @@ import hashlib
 import logging
 import math
 import os
-import pickle
 import re
 import shutil
 import subprocess
@@ -26,7 +25,7 @@ from kbench.errors import ConfigError, counted, quoted
 from kbench.run.execution.engines import slurm_job
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
-from kbench.run.execution.engines.slurm_job import Terms, names, put
+from kbench.run.execution.engines.slurm_job import Terms, names, put, report_in
 from kbench.run.execution.engines.states import ClusterLostError, EngineReport, Say, Stage
 from kbench.run.execution.temporary import take_lock
 from kbench.settings import Settings
@@ -237,7 +236,7 @@ class Slurm:
             if name in self._numbers:
                 path, number = self._sweep / "done" / name, self._numbers[name]
                 yield number, EngineReport(Stage.BEGUN)
-                yield number, pickle.loads(path.read_bytes())
+                yield number, report_in(path)
                 path.unlink()
 
     # States and ends of jobs
@@ -416,7 +415,7 @@ class Slurm:
         for folder, lock in others:  # only reports are taken over, and jobs are cancelled
             self._cancel(folder)
             for path in (folder / "done" / name for name in names(folder / "done")):
-                outcome = pickle.loads(path.read_bytes()).outcome
+                outcome = report_in(path).outcome
                 if outcome is None or outcome.status != "interrupted":
                     path.replace(self._sweep / "done" / path.name)
             shutil.rmtree(folder, ignore_errors=True)

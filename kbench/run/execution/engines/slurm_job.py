@@ -73,6 +73,16 @@ def put(path: Path, content: Any) -> None:
     temporary.replace(path)
 
 
+def report_in(path: Path) -> EngineReport:
+    """The report in a file; a damaged one, as a loss of power leaves it, is the loss of its run."""
+    try:
+        report: EngineReport = pickle.loads(path.read_bytes())
+    except Exception as error:
+        why = f"{path} is damaged ({quoted(with_type(error))})"
+        return EngineReport(Stage.LOST, why, again=True)
+    return report
+
+
 def names(folder: Path) -> list[str]:
     """The names of the runs in a folder, sorted."""
     with contextlib.suppress(OSError):
