@@ -394,6 +394,8 @@ class Slurm:
             except FileNotFoundError:  # a job wrote into the folder after the sweep had ended
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
+            except PermissionError:  # the sweep of another user with the same results folder
+                continue
             if lock is None:
                 continue
             if self._lock >= 0 or (folder / "stop").exists():
