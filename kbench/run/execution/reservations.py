@@ -8,10 +8,13 @@ keeps its older name, because runners of two releases may share a folder.
 
 import contextlib
 import fcntl
+import logging
 import os
 from pathlib import Path
 
 from kbench.errors import KbenchError
+
+_LOG = logging.getLogger(__name__)
 
 
 class Reservations:
@@ -19,6 +22,7 @@ class Reservations:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "_claims"
+        self._has_locks = True
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -29,11 +33,22 @@ class Reservations:
             ) from None
 
     def take(self, key: str) -> bool:
-        """Reserve a run; returns False if another process has reserved it."""
-        try:
-            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._offset(key))
-        except OSError:
-            return False
+        """Reserve a run; returns False if another process has reserved it.
+
+        On a disk without file locks (Lustre without `-o flock`) nothing is reserved, and a warning
+        says so once.
+        """
+        if self._has_locks:
+            try:
+                fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._offset(key))
+            except (BlockingIOError, PermissionError):
+                return False
+            except OSError as error:
+                self._has_locks = False
+                _LOG.warning(
+                    f"the disk of {self._file.parent} has no file locks ({error.strerror}): two "
+                    "commands at the same time may do a run twice"
+                )
         return True
 
     def require_folder(self) -> None:
@@ -51,7 +66,8 @@ class Reservations:
 
     def give_back(self, key: str) -> None:
         """Release a reservation."""
-        fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, self._offset(key))
+        if self._has_locks:
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, self._offset(key))
 
     def close(self) -> None:
         """Release every reservation."""

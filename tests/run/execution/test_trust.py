@@ -1,5 +1,7 @@
 """Files and rows from elsewhere run nothing, and damaged reports end no sweep."""
 
+import errno
+import fcntl
 import json
 import os
 import re
@@ -267,6 +269,21 @@ def test_a_results_folder_that_is_a_file_is_one_line(tmp_path):
         Reservations(tmp_path / "results")
 
 
+def test_a_disk_without_file_locks_is_said_once(tmp_path, monkeypatch, caplog):
+    """Every run was taken for another command's, so that the command waited for ever."""
+
+    def lockf(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    reservations = Reservations(tmp_path)
+    assert reservations.take("1" * 32)
+    assert reservations.take("2" * 32)
+    reservations.give_back("1" * 32)
+    assert len(caplog.messages) == 1
+    assert "has no file locks (Function not implemented)" in caplog.messages[0]
+
+
 def test_folders_of_killed_runners_are_removed(tmp_path):
     unlocked = tmp_path / f"{temporary._PREFIX}unlocked"  # no runner's, or one is removing it
     unlocked.mkdir()
@@ -275,8 +292,6 @@ def test_folders_of_killed_runners_are_removed(tmp_path):
     for folder in (left, held):
         folder.mkdir()
         (folder / "lock").touch()
-    import fcntl
-
     with (held / "lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         temporary.remove_abandoned(tmp_path)
