@@ -75,8 +75,8 @@ class Cluster:
         self._at_once = self._peak = 1  # number of simultaneous runs: now, and largest so far
         self._waits_for: str | None = None
         self._patience_s, self._warned_at = _OPEN_S, 0.0
-        # Times of the engine's last message and of its last report on a run.
-        self._heard_at = self._reported_at = time.monotonic()
+        # Times of the engine's last message, of its last report on a run, and of the last look.
+        self._heard_at = self._reported_at = self._listened_at = time.monotonic()
         self._log = runner_folder() / "engine.log"
         # A spawned process has neither this process's threads nor the fork server's settings.
         context = multiprocessing.get_context("spawn")
@@ -155,6 +155,9 @@ class Cluster:
         except (EOFError, OSError):
             self._give_up(f"{self._name} has ended: {self._last_words()}")
         now = time.monotonic()
+        # If this process was stopped, with its engine or alone, the engine was not silent.
+        stopped_s = max(0.0, now - self._listened_at - _LOOK_S)
+        self._listened_at, self._heard_at = now, min(now, self._heard_at + stopped_s)
         if self._stopped_at is not None and now > self._stopped_at + _STOP_S:
             self._end_all("stopped by the user")
         elif now > self._heard_at + self._patience_s:

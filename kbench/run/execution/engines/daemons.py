@@ -54,7 +54,10 @@ class _Daemons:
         except Exception as error:  # libraries raise exceptions of many classes
             self._n_slots = 0
             no_answer = f", and its scheduler does not answer ({type(error).__name__})"
-        self._polled = time.monotonic()
+        now = time.monotonic()
+        # If this process was stopped, the workers may have been there meanwhile.
+        self._seen += max(0.0, now - self._polled - _POLL_S - _ANSWER_S)
+        self._polled = now
         if self._n_slots:
             self._seen = self._polled
         elif self._polled - self._seen >= _LOST_S:
