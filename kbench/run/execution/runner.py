@@ -181,7 +181,9 @@ class Runner:
         """
         self._skip = skip or (lambda run: False)
         parallel = self.settings.parallel
-        self._n_slots = parallel.in_flight if skip is None else parallel.at_once
+        # A run that SLURM has waits for its job, and would be done although another has failed.
+        hands_over = skip is None and self.settings.on_error == "continue"
+        self._n_slots = parallel.in_flight if hands_over else parallel.at_once
         todo, done = todo_and_done(self.plan, finished)
         for run, row in done:
             self._count_finished(run, row)
