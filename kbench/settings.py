@@ -96,9 +96,10 @@ class Parallel:
         limits. kbench itself takes about 0.5 GB, so a job gets 1 GB more than a run.
         """
         needed_s, memory_gb = _DEFAULT_JOB_S, _DEFAULT_JOB_GB
-        if limits.wall_s is not None:
-            needed_s = BEGIN_S + _WARNING_LEAD_S + limits.wall_s + limits.setup_s
-        if limits.memory_mb is not None:
+        run_s = math.inf if limits.wall_s is None else limits.wall_s + limits.setup_s
+        if math.isfinite(run_s):
+            needed_s = BEGIN_S + _WARNING_LEAD_S + run_s
+        if limits.memory_mb is not None and math.isfinite(limits.memory_mb):
             memory_gb = math.ceil(limits.memory_mb / 1024 + 1)
         return {
             "cpus_per_task": limits.threads,
