@@ -169,7 +169,7 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
         if value is not None and not value > 0:
             raise ConfigError(f"limits.{name} is {value}, should be above 0")
     n_cpus = os.cpu_count() or 1
-    if typed.limits.threads > n_cpus:
+    if typed.parallel.is_local and typed.limits.threads > n_cpus:
         raise ConfigError(
             f"limits.threads is {typed.limits.threads}, this machine has {n_cpus} CPUs"
         )

@@ -2,6 +2,7 @@
 
 import functools
 import multiprocessing
+import os
 import platform
 import tempfile
 import uuid
@@ -77,6 +78,9 @@ def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> RunOutcome:
     """
     if call.version != __version__:
         message = f"kbench {__version__} is on {platform.node()}, should be {call.version} as here"
+        return RunOutcome("unavailable", message, provenance=provenance())
+    if call.limits.threads > (n_cpus := os.cpu_count() or 1):
+        message = f"limits.threads is {call.limits.threads}, {platform.node()} has {n_cpus} CPUs"
         return RunOutcome("unavailable", message, provenance=provenance())
     task, sandbox = call.task, _sandbox(call.preload)
     if not (call.proof.holds(Path(task.prepared).parent) and Path(task.prepared).is_dir()):
