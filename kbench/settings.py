@@ -13,6 +13,9 @@ BACKENDS = ("loky", "dask", "ray", "slurm")
 RERUN = ("none", "failed", "changed", "all")
 ON_ERROR = ("continue", "stop")
 
+# Key of `parallel` that not every backend uses -> the backends that do.
+_USED_BY = {"address": ("dask", "ray"), "options": BACKENDS[1:], "runs_per_job": ("slurm",)}
+
 # Largest number of characters of a tag, which reports show. Set by hand.
 _MAX_TAG_CHARS = 100
 
@@ -182,12 +185,13 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
             f"parallel.split=model needs parallel=dask, parallel.backend is "
             f"{typed.parallel.backend}"
         )
-    _check_slurm(typed, overrides)
     if typed.parallel.backend not in BACKENDS:
         raise ConfigError(
             f"parallel.backend is {typed.parallel.backend!r}, should be one of "
             f"{', '.join(BACKENDS)}"
         )
+    _check_used(typed.parallel)
+    _check_slurm(typed, overrides)
     if not typed.results_dir:
         raise ConfigError("results_dir is empty; write results_dir=FOLDER, or leave it out")
     if typed.rerun not in RERUN:
@@ -217,6 +221,24 @@ def _check_tag(tag: str | None) -> None:
         )
     if len(tag) > _MAX_TAG_CHARS:
         raise ConfigError(f"tag has {len(tag)} characters, should have {_MAX_TAG_CHARS} at most")
+
+
+def _check_used(parallel: Parallel) -> None:
+    """Refuse keys that the backend would ignore."""
+    for name, backends in _USED_BY.items():
+        value = getattr(parallel, name)
+        if value != getattr(Parallel(), name) and parallel.backend not in backends:
+            raise ConfigError(
+                f"parallel.{name} is {value!r}, and parallel.backend={parallel.backend} does not use "
+                f"it; write parallel={'|'.join(backends)}, or leave it out"
+            )
+    if parallel.address == "":
+        raise ConfigError("parallel.address is empty; leave it out, and a local cluster is started")
+    if parallel.backend == "dask" and parallel.address and parallel.options:
+        raise ConfigError(
+            f"parallel.options are those of a local Dask cluster, should be empty beside "
+            f"parallel.address={parallel.address}: its workers have options of their own"
+        )
 
 
 def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
