@@ -25,6 +25,16 @@ SCORE = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
 # End of a key -> the unit of its value, in words.
 _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 
+# Parameters of a job, as `sbatch` and submitit call them: those that a key of kbench sets, those
+# that would give a run several tasks, and those that kbench sets itself.
+_SET_BY_KEY = {
+    **dict.fromkeys(("time", "timeout_min"), "timeout_min"),
+    **dict.fromkeys(("mem", "mem_gb", "mem_per_cpu", "mem_per_gpu"), "mem_gb"),
+    "cpus_per_task": "cpus_per_task",
+}
+_TASKS = ("nodes", "ntasks", "ntasks_per_node", "tasks_per_node")
+_SET_BY_KBENCH = ("name", "job_name", "array", "output", "error", "signal", "wait")
+
 # Number of runs that wait for jobs of SLURM at a time. Each run costs a file and a reservation, and
 # a job that finds no waiting run ends. Set by hand.
 _MAX_WAITING_RUNS = 1000
@@ -229,8 +239,8 @@ def _check_used(parallel: Parallel) -> None:
         value = getattr(parallel, name)
         if value != getattr(Parallel(), name) and parallel.backend not in backends:
             raise ConfigError(
-                f"parallel.{name} is {value!r}, and parallel.backend={parallel.backend} does not use "
-                f"it; write parallel={'|'.join(backends)}, or leave it out"
+                f"parallel.{name} is {value!r}, and parallel.backend={parallel.backend} does not "
+                f"use it; write parallel={'|'.join(backends)}, or leave it out"
             )
     if parallel.address == "":
         raise ConfigError("parallel.address is empty; leave it out, and a local cluster is started")
@@ -239,6 +249,29 @@ def _check_used(parallel: Parallel) -> None:
             f"parallel.options are those of a local Dask cluster, should be empty beside "
             f"parallel.address={parallel.address}: its workers have options of their own"
         )
+
+
+def _check_job(options: Mapping[str, Any]) -> None:
+    """Refuse parameters of a job that contradict those from which kbench derives its limits.
+
+    submitit takes most of them under several names, and the last one counts.
+    """
+    further = options.get("slurm_additional_parameters")
+    named = further if isinstance(further, Mapping) else {}
+    named = {f"slurm_additional_parameters.{name}": value for name, value in named.items()}
+    for name, value in {**options, **named}.items():
+        word = name.rpartition(".")[2].removeprefix("slurm_").replace("-", "_")
+        if word in _TASKS and value != 1:
+            raise ConfigError(
+                f"parallel.options.{name} is {value!r}, should be 1: a run is one task of one node"
+            )
+        if _SET_BY_KEY.get(word, name) != name:
+            raise ConfigError(
+                f"parallel.options.{name} is {value!r}: write parallel.options."
+                f"{_SET_BY_KEY[word]}=..., by which kbench plans its runs"
+            )
+        if word in _SET_BY_KBENCH:
+            raise ConfigError(f"parallel.options.{name} is set by kbench; leave it out")
 
 
 def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
@@ -252,6 +285,7 @@ def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
     if parallel.backend != "slurm":
         return
     options = parallel.slurm_options(limits)
+    _check_job(options)
     for name in ("timeout_min", "mem_gb", "cpus_per_task"):
         if not (isinstance(options[name], (int, float)) and options[name] > 0):
             raise ConfigError(f"parallel.options.{name} is {options[name]!r}, should be above 0")

@@ -98,6 +98,14 @@ INCONSISTENT = {
     "limits.threads=1 is above": ["+parallel.options.cpus_per_task=0.5"],
     "timeout_min": ["parallel.options.timeout_min=0"],
     "mem_gb": ["parallel.options.mem_gb=much"],
+    **{
+        f"parallel.options.{name} is": [f"+parallel.options.{name}={value}"]
+        for name, value in {
+            **dict.fromkeys(("slurm_time", "slurm_mem_gb", "nodes", "name", "slurm_job_name"), 2),
+            "slurm_additional_parameters.ntasks": 4,
+            "slurm_additional_parameters.mem-per-cpu": "1G",
+        }.items()
+    },
     "runs_per_job": ["parallel.runs_per_job=0"],
     "model_mb": ["parallel.model_mb=-1"],
 }

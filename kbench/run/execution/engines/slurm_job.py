@@ -97,6 +97,8 @@ def do_runs(sweep: Path, terms: Terms) -> None:
     from submitit import JobEnvironment
 
     environment = JobEnvironment()
+    if environment.global_rank:  # a variable of the shell may have asked `srun` for several tasks
+        return
     _Job(sweep, terms, environment.job_id).do_runs(signals=environment.cluster != "debug")
 
 
