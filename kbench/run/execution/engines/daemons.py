@@ -35,6 +35,7 @@ class _Daemons:
     poll_s = 0.02
     patience_s = 30.0  # guard: above `_ANSWER_S`, for which one request may wait
     keeps_runs = False
+    _remedy = "start workers"  # for a cluster without any worker
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -62,7 +63,7 @@ class _Daemons:
             self._seen = self._polled
         elif self._polled - self._seen >= _LOST_S:
             raise ClusterLostError(
-                f"the cluster has had no worker for {_LOST_S:g} s{no_answer}; start workers"
+                f"the cluster has had no worker for {_LOST_S:g} s{no_answer}; {self._remedy}"
             )
 
     def announce_stop(self) -> None:
@@ -234,7 +235,13 @@ class Ray(_Daemons):
 
     def _ask(self) -> int:
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        return sum(int(node.get("CPU", 0) // self._threads) for node in nodes)
+        cpus = [node.get("CPU", 0) for node in nodes]
+        if cpus:
+            self._remedy = (
+                f"start a node with CPUs for limits.threads={self._threads}, the largest of "
+                f"{counted(len(cpus), 'node')} has {max(cpus):g}"
+            )
+        return sum(int(n // self._threads) for n in cpus)
 
     def stop(self) -> None:
         for stream in self._streams.values():
