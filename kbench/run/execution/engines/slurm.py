@@ -309,7 +309,9 @@ class Slurm:
             return EngineReport(Stage.LOST, self._terms.out_of_memory(where), status="memory")
         if job.state == "CANCELLED" or (job.state == "GONE" and _CANCELLED.search(log)):
             return EngineReport(Stage.CANCELLED, f"cancelled by SLURM, {where}")
-        lines = log.strip().splitlines() or [f"no output; is the disk of {self._home} full?"]
+        lines = log.strip().splitlines() or [
+            f"no output; do all nodes see {self._home}, and has its disk space left?"
+        ]
         # Lines with "Error" or "error" name the reason better than the last line.
         last = quoted(([line for line in lines if "rror" in line] or lines)[-1])
         return EngineReport(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
