@@ -196,6 +196,9 @@ class Cluster:
             return
         self._reported_at = self._heard_at
         if job.take(report, stopped=self._stopped_at is not None):
+            if job.begun:
+                label = job.call.task.run.label
+                _LOG.warning(f"{label}: {report.why}: the run is started once more")
             self._submit(number)
         elif job.outcome is not None:
             self._peak = max(self._peak, min(len(self._jobs), self._at_once))
