@@ -264,7 +264,10 @@ class Slurm:
             }
         for job in self._jobs.values():
             if job.id in states:
+                was_running = job.state in _RUNNING
                 job.state, node, job.reason = states[job.id]
+                if was_running and job.state in _PENDING and names(self._folder(job)):
+                    self._say(f"SLURM queues job {job.id} anew, whose run then starts again")
                 job.node = job.node if not node or " " in node else node
                 job.heard = time.monotonic()
             elif controller:
