@@ -12,8 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from harness import environment, furnish, kbench, rows, start, wait_for
+from harness import YAML, environment, furnish, kbench, rows, start, wait_for
 
+from kbench.run.execution.engines import states
 from kbench.run.results.rows import IDENTITY
 
 pytestmark = pytest.mark.timeout(600)
@@ -146,6 +147,17 @@ def test_kills_on_a_real_dask_lose_no_row(here, cluster, seed):
 def sweep_on(cluster, seeds):
     words = ["-m", "method=knn,svc", "dataset=digits", f"seed=range(0,{seeds})", "rerun=failed"]
     return [*words, "parallel=dask", "parallel.jobs=2", f"parallel.address={cluster.address}"]
+
+
+def test_a_run_that_kills_its_workers_is_begun_twice(here, cluster):
+    """A scheduler of Dask would give it to four workers, and kbench would submit it once more."""
+    text = YAML.format(name="host", cls="Naughty", how="takes_its_host_along")
+    (here / "configs/method/host.yaml").write_text(text)
+    marker = here / "attempts"
+    words = ["method=host", f"method.marker={marker}", "method.value=99", "parallel=dask"]
+    kbench(here, *words, f"parallel.address={cluster.address}", check=1)
+    assert len(marker.read_text()) == states.ATTEMPTS
+    assert "was lost 2 times" in rows(here)["message"].iloc[0]
 
 
 def test_runs_that_waited_for_lost_workers_get_no_row(here, cluster):

@@ -187,8 +187,16 @@ def _run_in_dask(sweep: str, number: int, call: Call) -> RunOutcome:
     """Do a run in a worker of Dask, until an event with the name of the sweep is set."""
     from distributed import Event, get_worker
 
+    # A scheduler that somebody else has started gives the task of a lost worker to another one.
+    begun = Event(str(get_worker().get_current_task()))
+    if begun.is_set():
+        raise RuntimeError("the worker process that had begun the run was lost")
+    begun.set()
     get_worker().log_event(sweep, number)
-    return run_guarded(call, Event(sweep).is_set)
+    try:
+        return run_guarded(call, Event(sweep).is_set)
+    finally:
+        begun.clear()  # the scheduler keeps events that are set
 
 
 class Ray(_Daemons):
