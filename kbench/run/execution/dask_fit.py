@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import DataError
+from kbench import __version__
+from kbench.errors import DataError, UnavailableError
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Proof
 
@@ -42,6 +43,7 @@ def joblib_on(
         distributed.Client(scheduler, set_as_default=False, timeout="15s") as client,
         joblib.parallel_config("dask", client=client),
     ):
+        _require_version(client)
         if folder is not None:
             _require_shared(client, folder)
         # The warm-up is not a Dask task, because a task for a worker that is lost waits for ever.
@@ -63,6 +65,17 @@ def joblib_on(
             yield workers_cpu_s
         finally:
             fit_ended.set()
+
+
+def _require_version(client: Any) -> None:
+    """Check that every worker has the kbench of this process."""
+    # A worker gets the text of the lambda, which does not depend on its kbench.
+    versions = client.run(lambda: __import__("kbench").__version__, on_error="ignore")
+    for address, version in versions.items():
+        if version != __version__:
+            raise UnavailableError(
+                f"the Dask worker {address} has kbench {version}, should have {__version__} as here"
+            )
 
 
 def _require_shared(client: Any, folder: Path) -> None:

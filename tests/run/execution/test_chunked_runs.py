@@ -14,10 +14,10 @@ import pytest
 from harness import a_task, kbench, rows, start, wait_for, workers
 
 from kbench.config import composer
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, UnavailableError
 from kbench.methods import DCSVC
 from kbench.methods.out_of_core.workers import results_in_order
-from kbench.run.execution import chunked, measure
+from kbench.run.execution import chunked, dask_fit, measure
 from kbench.run.execution.dask_fit import joblib_on
 from kbench.settings import Limits, settings
 from kbench.trace import Trace
@@ -187,7 +187,24 @@ def test_a_model_is_divided_by_dask_alone():
         for words, message in (
             (["parallel=ray", "parallel.split=model"], "split=model needs parallel=dask"),
             (["parallel=dask", "parallel.split=rows"], "should be runs or model"),
+            (["parallel=dask", "parallel.address="], "parallel.address is empty"),
+            (
+                ["parallel=dask", "parallel.address=tcp://a:1", "+parallel.options.n_workers=2"],
+                "parallel.options are those of a local Dask cluster",
+            ),
         ):
             config = compose.compose(["method=svc", "dataset=digits", *words])
             with pytest.raises(ConfigError, match=message):
                 settings(config)
+
+
+class OtherKbench:
+    """Stands for Dask's client; one of two workers has another kbench."""
+
+    def run(self, function, on_error):
+        return {"tcp://a": function(), "tcp://b": "0.0.1"}
+
+
+def test_a_worker_with_another_kbench_trains_no_part_of_a_model():
+    with pytest.raises(UnavailableError, match=r"worker tcp://b has kbench 0\.0\.1, should have"):
+        dask_fit._require_version(OtherKbench())
