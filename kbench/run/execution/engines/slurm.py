@@ -44,8 +44,8 @@ _ANSWER_S = 60.0
 # Guard: jobs in succession that ended without beginning a run, after which submission stops.
 _USELESS_JOBS = 2
 
-# Messages of `sbatch`: refusals until other jobs end, and refusals that pass by themselves. If there
-# is a reason (`QOSMaxWallDurationPerJobLimit`), only a limit of submitted jobs passes.
+# Messages of `sbatch`: refusals until other jobs end, and refusals that pass by themselves. Of
+# reasons such as `QOSMaxWallDurationPerJobLimit`, only a limit of submitted jobs passes.
 _REASON = re.compile(r"\b(?:Assoc|QOS)\w+")
 _LIMIT = re.compile(r"Max\w*Submit|submit limit|temporarily|maximum number of jobs", re.I)
 _BUSY = re.compile(r"contact slurm|timed out|try again|not available|unavailable", re.I)
@@ -57,10 +57,12 @@ _CANCELLED = re.compile(r"CANCELLED AT \S+ \*\*\*")
 _COMMANDS = ("sbatch", "squeue", "scancel", "srun")
 # Variables of the shell that would change the answers of SLURM's commands, or override what is set
 # in a job: `sbatch` prefers its variables to the options in a script.
-_QUERIES = ("SQUEUE_", "SACCT_", "SCANCEL_")
+# `srun` in a job obeys those of the allocation in which kbench itself was started.
+_ALLOCATION = ("JOB", "ARRAY", "MEM_PER", "N", "CPU", "TASKS_PER", "TRES", "GPU", "STEP", "EXPORT")
+_QUERIES = ("SQUEUE_", "SACCT_", "SCANCEL_", *(f"SLURM_{name}" for name in _ALLOCATION))
 _SET_HERE = (
-    *("ARRAY_INX", "ERROR", "JOB_NAME", "MEM_PER_CPU", "MEM_PER_GPU", "MEM_PER_NODE", "OPEN_MODE"),
-    *("OUTPUT", "SIGNAL", "TIMELIMIT", "WAIT"),
+    *("ARRAY_INX", "ERROR", "EXPORT", "JOB_NAME", "MEM_PER_CPU", "MEM_PER_GPU", "MEM_PER_NODE"),
+    *("OPEN_MODE", "OUTPUT", "SIGNAL", "TIMELIMIT", "WAIT"),
 )
 # SLURM's states of jobs that have begun, and of jobs that have not.
 _AT_WORK = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT")
@@ -318,8 +320,9 @@ class Slurm:
         lines = log.strip().splitlines() or [
             f"no output; do all nodes see {self._home}, and has its disk space left?"
         ]
-        # Lines with "Error" or "error" name the reason better than the last line.
-        last = quoted(([line for line in lines if "rror" in line] or lines)[-1])
+        # Lines with "Error" or "error" name the reason better than the last line, which is of srun.
+        errors = [line for line in lines if "rror" in line and "Exited with exit" not in line]
+        last = quoted((errors or lines)[-1])
         return EngineReport(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
 
     def _logs(self, job: _Job) -> list[Path]:
