@@ -1,6 +1,7 @@
 """Plans on clusters: the same rows as on this machine, lost workers, interrupts."""
 
 import importlib.util
+import math
 import signal
 import sys
 import time
@@ -65,7 +66,8 @@ def test_a_cluster_writes_the_rows_that_this_machine_writes(here, backend):
 def test_a_run_whose_host_dies_is_started_once_more(here, backend, deaths, status):
     marker = here / "attempts"
     command = ["method=takes_its_host", f"method.marker={marker}", f"method.value={deaths}"]
-    kbench(here, *command, f"parallel={backend}", check=int(status != "ok"))
+    done = kbench(here, *command, f"parallel={backend}", check=int(status != "ok"))
+    assert done.stderr.count("the run is started once more") == 1
     assert len(marker.read_text()) == states.ATTEMPTS
     row = rows(here).iloc[0]
     assert row["status"] == status
@@ -124,6 +126,9 @@ def test_limits_of_a_job_follow_from_those_of_a_run():
     limits = Limits(wall_s=600.0, setup_s=60.0, memory_mb=3000.0, threads=1)
     options = Settings().parallel.slurm_options(limits)
     assert options == {"cpus_per_task": 1, "timeout_min": 18, "mem_gb": 4}
+    limits = Limits(wall_s=60.0, setup_s=math.inf, memory_mb=math.inf)
+    without = Settings().parallel.slurm_options(Limits(wall_s=None))
+    assert Settings().parallel.slurm_options(limits) == without
 
 
 class Daemons(daemons._Daemons):
@@ -147,6 +152,29 @@ def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
     engine._check_workers()
     time.sleep(0.06)
     with pytest.raises(states.ClusterLostError, match=r"has had no worker for 0\.05 s"):
+        engine._check_workers()
+
+
+def test_a_command_that_was_stopped_gives_no_cluster_up(monkeypatch):
+    """After a stop of the process there may be no worker yet, as of a local cluster."""
+    monkeypatch.setattr(daemons, "_ANSWER_S", 0.0)
+    engine = Daemons(Settings())
+    engine.left = 0
+    engine._seen -= 2 * daemons._LOST_S
+    engine._polled -= 2 * daemons._LOST_S
+    engine._check_workers()
+
+
+def test_a_ray_whose_nodes_have_too_few_cpus_says_so():
+    engine = object.__new__(daemons.Ray)
+    settings = Settings(limits=Limits(threads=8))
+    daemons._Daemons.__init__(engine, settings)
+    nodes = [{"Alive": True, "Resources": {"CPU": 4.0}}, {"Alive": True, "Resources": {}}]
+    engine._threads, engine._ray = 8, SimpleNamespace(nodes=lambda: nodes)
+    engine._seen -= daemons._LOST_S
+    engine._polled -= daemons._POLL_S
+    words = r"CPUs for limits\.threads=8, the largest of 2 nodes has 4"
+    with pytest.raises(states.ClusterLostError, match=words):
         engine._check_workers()
 
 
@@ -249,6 +277,15 @@ def test_an_interrupt_ends_the_wait_for_a_library_that_hangs(opened, tmp_path, m
     assert outcomes(runs, jobs) == [("interrupted", stopped)] * 2 + [(states.REFUSED, stopped)]
 
 
+def test_an_engine_is_not_silent_while_the_command_is_stopped(opened, tmp_path):
+    runs = opened(broken_engines.Waits)
+    job = runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits())
+    runs._listened_at -= 600.0
+    runs._heard_at -= 600.0
+    assert not runs.ready([job], 0.0)
+    assert job.outcome is None
+
+
 def test_runs_of_an_engine_that_works(opened, tmp_path):
     runs = opened(broken_engines.Works)
     jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(50)]
@@ -313,6 +350,8 @@ def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
     assert "model" not in too_large.result["row"]
     assert f"does not share the runner's folder {tmp_path / 'results'}" in too_large.message
     assert "larger than parallel.model_mb=1e-06" in too_large.message
+    threads = replace(call, limits=Limits(threads=5000))
+    assert "limits.threads is 5000" in on_node.run_guarded(threads).message
     call.proof.write(tmp_path / "results")
     assert on_node.run_guarded(call).model is None
     assert kept.is_file()
@@ -333,3 +372,11 @@ def test_a_cluster_that_is_not_there_is_one_line(here, backend):
     done = kbench(here, "method=dummy", f"parallel={backend}", "parallel.address=tcp://127.0.0.1:9")
     assert done.returncode == 2
     assert "parallel.address=tcp://127.0.0.1:9" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("backend", [SLURM])
+def test_a_cluster_that_has_a_failed_run_begins_no_other(here, backend):
+    sweep = ["-m", "method=raises", "seed=0,1,2", "on_error=stop", "parallel.jobs=1"]
+    done = kbench(here, *sweep, f"parallel={backend}", LOCAL[backend][0], check=1)
+    assert len(rows(here)) == 1
+    assert "2 not begun" in done.stdout

@@ -11,6 +11,7 @@ from fake_slurm import FakeSlurm
 from harness import a_task
 
 from kbench.errors import ConfigError
+from kbench.run.execution import temporary
 from kbench.run.execution.engines import slurm, slurm_job, states
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.states import (
@@ -142,8 +143,7 @@ REFUSALS = [
     "sbatch: error: Batch job submission failed: Memory required by task is not available",
     "sbatch: unrecognized option '--nope'",
     "sbatch: error: Batch job submission failed: Unable to contact slurm controller",
-    "sbatch: error: QOSMaxWallDurationPerJobLimit; sbatch: error: Batch job submission failed: Job "
-    "violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+    "sbatch: error: QOSMaxWallDurationPerJobLimit; sbatch: error: Job violates (job submit limit)",
 ]
 
 
@@ -351,12 +351,13 @@ def test_a_second_start_that_is_refused_is_a_crash_with_the_words_of_sbatch(fake
 
 
 @pytest.mark.parametrize(
-    ("state", "why"), [("FAILED", "python: not found"), ("CANCELLED by 0", "cancelled by SLURM")]
+    ("state", "why"), [("FAILED", "python: an error"), ("CANCELLED by 0", "cancelled by SLURM")]
 )
 def test_jobs_that_end_before_they_begin_a_run_end_the_sweep(fake, results, state, why):
+    log = "python: an error\nsrun: error: node7: task 0: Exited with exit code 1"
     sweep = Sweep(results).start(1)
     for k in (1, 2):
-        (sweep.engine._sweep / "log" / f"{k}_0_log.err").write_text("python: not found")
+        (sweep.engine._sweep / "log" / f"{k}_0_log.err").write_text(log)
         fake.becomes(str(k), state)
         sweep.step()
     assert sweep.ended[0].status == REFUSED
@@ -457,3 +458,25 @@ def test_a_damaged_report_is_a_lost_run(fake, results, monkeypatch, content):
         sweep.job(job_id, monkeypatch)
     sweep.step()
     assert sweep.status() == dict.fromkeys(range(2), ("ok", ""))
+
+
+def test_a_run_whose_job_is_queued_anew_is_said_once(fake, results):
+    sweep = Sweep(results).start(1)
+    sweep.begins("1")
+    for state in ("RUNNING", "PENDING", "PENDING"):
+        fake.becomes("1", state)
+        sweep.step()
+    assert sweep.said == ["SLURM queues job 1 anew, whose run then starts again"]
+
+
+def test_a_sweep_of_another_user_is_left_alone(fake, results, monkeypatch):
+    first = Sweep(results)
+
+    def take_lock(folder, *, create=True):
+        if folder == first.engine._sweep:
+            raise PermissionError
+        return temporary.take_lock(folder, create=create)
+
+    monkeypatch.setattr(slurm, "take_lock", take_lock)
+    assert Sweep(results).engine._sweep != first.engine._sweep
+    assert first.engine._sweep.is_dir()
