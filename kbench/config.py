@@ -188,8 +188,6 @@ def _check_confined(group: str, path: Path) -> None:
         if entry != "_self_" and included.is_file():
             _check_confined(group, included)
     if group == "dataset":
-        if (name := content.get("name")) != path.stem:
-            raise ConfigError(f"{path}: name is {name!r}, should be the file's name, {path.stem}")
         variants = content.get("variants")
         mappings = [content, *(variants.values() if isinstance(variants, Mapping) else ())]
         for mapping in mappings:
@@ -203,6 +201,10 @@ def _check_confined(group: str, path: Path) -> None:
         for match in re.finditer(r"\$\{\s*([^${}:]*)([${}:]?)", text):
             if match[2] == "$" or (match[2] == ":" and match[1].strip() != "use"):
                 raise ConfigError(f"{subject} holds {text!r}; only ${{use:...}} is allowed there")
+    # A file that only others include may have no name.
+    name = content.get("name")
+    if group == "dataset" and name != path.stem and (name or "defaults" in content):
+        raise ConfigError(f"{path}: name is {name!r}, should be the file's name, {path.stem}")
 
 
 def _strings(value: Any) -> Iterator[str]:

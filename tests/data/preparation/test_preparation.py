@@ -363,7 +363,7 @@ def test_variants():
         ({"split": {"test_fraction": 1.0}}, r"test_fraction is 1\.0, should be a number between"),
         ({"split": {"kind": "random"}}, r"set dataset\.split\.test_fraction, n_train or folds"),
         ({"split": {"kind": "first"}}, r"set dataset\.split\.test_fraction or n_train"),
-        ({"target": {"positive": 2}}, r"target\.positive is 2, should be a list of numbers"),
+        ({"target": {"positive": 2}}, r"target\.positive is 2, should be a list of labels"),
         ({"task": "multiclass", "target": {"positive": [2]}}, r"are for binary tasks"),
         ({"target": {"scale": "max"}}, r"dataset\.target\.scale is for regression"),
         ({"use": {"smv": {"C": 1}}}, r"dataset\.use\.smv: no such use, should be one"),
