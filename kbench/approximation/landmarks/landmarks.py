@@ -9,15 +9,18 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from kbench.approximation.clipped import clipped
 from kbench.approximation.features.feature_map import FeatureMap
 from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
 from kbench.clustering.axis_tree import single_leaf
+from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.kernels.functions.rbf import RBF
+from kbench.kernels.inner_products import InnerProductKernel
 from kbench.kernels.matrix import nbytes
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import TRANSCENDENTAL
@@ -30,6 +33,38 @@ from kbench.validated import choice, integer, usual
 # which takes sixteen landmarks at a time, and the largest rounding error for which it is used, as a
 # fraction of the largest value at the landmarks. Set by hand.
 _MAX_LANDMARKS, _MAX_COLUMNS, _MAX_ROUNDING = 512, 1024, 1e-3
+
+
+# Guard: parts of kernel values below this multiple of the largest k(z, z) of the landmarks are left
+# out, because in float32 features along them would consist of rounding errors.
+NEGLIGIBLE_VALUE = 1e-6
+# Fraction of the rows, or of the columns, that may be left out without a warning. Set by hand.
+_MAX_LOST = 0.1
+
+
+def _warn_of_lost_scales(matrix: KernelMatrix) -> None:
+    """Warn if rows or columns are so small beside the largest that features leave them out."""
+    if matrix.kernel.unit_diagonal:
+        return
+    values = matrix.diagonal()
+    is_lost = (values > 0.0) & (values < NEGLIGIBLE_VALUE * values.max(initial=0.0))
+    if np.mean(is_lost) > _MAX_LOST:
+        warn(
+            f"{is_lost.sum()} of {len(values)} rows have kernel values k(x, x) below "
+            f"{NEGLIGIBLE_VALUE:g} times the largest, {values.max():.3g}, and the features leave "
+            "them out: leave out the largest rows, or scale the rows"
+        )
+    elif isinstance(matrix.kernel, InnerProductKernel) and matrix.X is not None:
+        rows = abs(matrix.X).max(axis=0)
+        sizes = np.ravel(rows.toarray() if sp.issparse(rows) else rows).astype(np.float64)
+        largest = sizes.max(initial=0.0)
+        is_lost = (sizes > 0.0) & (sizes < np.sqrt(NEGLIGIBLE_VALUE) * largest)
+        if np.mean(is_lost) > _MAX_LOST:
+            warn(
+                f"{is_lost.sum()} of {len(sizes)} columns are below "
+                f"{np.sqrt(NEGLIGIBLE_VALUE):g} times the largest, which has entries of "
+                f"{largest:.3g}, and the features leave them out: scale the columns"
+            )
 
 
 @dataclass(eq=False, repr=False)
@@ -71,6 +106,8 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
     # caches, because the kernel functions work in tiles that fit them. Set by hand.
     _batch_bytes: ClassVar[int] = 1 << 25
     _phase: ClassVar[str] = "landmarks"
+    # Whether features leave out what is below `NEGLIGIBLE_VALUE`; pivots on a sample always do.
+    _leaves_out_small: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict] = {
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
@@ -94,6 +131,9 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
         )
         self.landmarks_ = KernelMatrix(self.kernel_, self.components_, np.float64)
         self.n_features_out_ = len(self.landmarks_)
+        was_sampled = self.landmarks == "rpcholesky" and len(self.landmarks_) < X.shape[0]
+        if self._leaves_out_small and not was_sampled:
+            _warn_of_lost_scales(self.landmarks_)
 
     def _n_landmarks_for(self, n: int) -> int:
         """Number of landmarks for n rows."""
@@ -107,6 +147,7 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
         sample = rng.choice(n, min(n, max(n_landmarks, self.n_samples)), replace=False)
         if self.landmarks == "rpcholesky":
             matrix = KernelMatrix(self.kernel_, X[sample])
+            _warn_of_lost_scales(matrix)
             return X[sample[randomly_pivoted_landmarks(matrix, n_landmarks, rng)]]
         return kmeans_centroids(X, n_landmarks, sample, max_iter=self.kmeans_iter).means
 

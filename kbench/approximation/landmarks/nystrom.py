@@ -19,14 +19,10 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
 
-from kbench.approximation.landmarks.landmarks import LandmarkFeatures
+from kbench.approximation.landmarks.landmarks import NEGLIGIBLE_VALUE, LandmarkFeatures
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.named import pairwise_kernel, pairwise_names
 from kbench.validated import choice, real
-
-# Guard: a landmark whose residual is below this multiple of the largest k(z, z) is dropped, because
-# it lies in the span of the others and its feature would consist of float32 rounding errors.
-_RESIDUAL_CUT = 1e-6
 
 
 class Nystrom(LandmarkFeatures):
@@ -61,6 +57,7 @@ class Nystrom(LandmarkFeatures):
     True
     """
 
+    _leaves_out_small: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkFeatures._parameter_constraints,
         "kernel": [choice(*pairwise_names()), callable],
@@ -85,7 +82,8 @@ class Nystrom(LandmarkFeatures):
         matrix = self.landmarks_
         all_points = np.arange(len(matrix))
         gram = matrix.block(all_points)
-        min_residual = _RESIDUAL_CUT * float(gram.diagonal().max())
+        # A landmark whose residual is smaller lies in the span of the others.
+        min_residual = NEGLIGIBLE_VALUE * float(gram.diagonal().max())
         factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=min_residual, overwrite_a=1)
         if rank == 0:
             raise ValueError(

@@ -84,6 +84,7 @@ class SpectralNystrom(LandmarkFeatures):
     `n_samples` rows with truncation="rows"; O(m d + m k) to transform a row; O(m^2) memory.
     """
 
+    _leaves_out_small: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **{k: v for k, v in LandmarkFeatures._parameter_constraints.items() if k != "n_components"},
         **CONSTRAINTS,

@@ -149,3 +149,16 @@ def test_landmarks_whose_kernel_values_are_all_zero_are_refused(landmarks):
     """The first use of the features ended with a division by zero."""
     with pytest.raises(ValueError, match="all kernel values of the 5 landmarks are 0"):
         Nystrom(5, kernel="linear", landmarks=landmarks).fit(np.zeros((9, 3)))
+
+
+@pytest.mark.parametrize("landmarks", ["uniform", "kmeans", "rpcholesky"])
+@pytest.mark.parametrize("cls", [Nystrom, SpectralNystrom])
+def test_rows_and_columns_that_are_left_out_for_their_scale_are_said(cls, landmarks):
+    """One feature was left, without a word."""
+    features = cls(20, kernel="linear", landmarks=landmarks, random_state=0)
+    X = rows(20)
+    X[7] *= 1e6
+    with pytest.warns(UserWarning, match=r"19 of 20 rows .* largest, .*scale the rows"):
+        features.fit(X)
+    with pytest.warns(UserWarning, match="6 of 7 columns .*scale the columns"):
+        features.fit(sp.csr_array(rows(50) * [1e4, 1, 1, 1, 1, 1, 1]))
