@@ -133,13 +133,6 @@ class KMeansTree(Router):
         tree.leaf = np.where(is_leaf, np.cumsum(is_leaf) - 1, -1).astype(np.int64)
         return tree
 
-    def moved(self, offset: np.ndarray | None) -> "KMeansTree":
-        """Return the tree for the rows minus offset : (d,); the same tree if `offset` is None."""
-        if offset is None:
-            return self
-        centres = (self.centres - offset).astype(np.float32)
-        return KMeansTree(centres, self.first, self.n_children)
-
     def assign(self, X: Any) -> np.ndarray:
         """Leaf of rows X : (u, d) array or CSR; (u,) int64.
 

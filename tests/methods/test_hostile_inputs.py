@@ -365,6 +365,20 @@ def test_rows_of_two_distant_groups_keep_their_kernel_values(machine, n):
     np.testing.assert_allclose(*values, atol=0.01 * np.abs(values[1]).max())
 
 
+@pytest.mark.parametrize("machine", [m for m in machines() if "n_leaves" in m.names], ids=str)
+def test_rows_far_from_zero_have_the_leaves_of_rows_near_it(machine):
+    """Centres in float32 were equal at 1e8, so that one leaf had all rows."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((400, 2)), 3)
+    y = (X[:, 0] > 0.0).astype(int)
+    sizes = []
+    for offset in (20.0 * 2.0**4, 2.0**27):
+        model = build(machine).set_params(n_leaves=8).fit(X + offset, y)
+        sizes.append(np.bincount(model.labels_).tolist())
+    assert len(sizes[0]) > 1
+    assert sizes[0] == sizes[1]
+
+
 # One machine of each engine: the exact solvers large and small, linear dual, low rank, compressed,
 # divided, stochastic and leaves.
 ENGINES = (

@@ -99,6 +99,7 @@ class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     ----------
     classes_ : (n_classes,)
     tree_ : KMeansTree
+        Of the rows, minus their mean if this is more than 16 standard deviations from 0.
     labels_ : (n,) ints
         Leaf of each training row.
     n_leaves_, n_landmarks_ : int

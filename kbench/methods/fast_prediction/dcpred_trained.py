@@ -109,6 +109,7 @@ class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
     ----------
     classes_ : (n_classes,)
     tree_ : AxisTree
+        Of the rows, minus their mean if this is more than 16 standard deviations from 0.
     labels_ : (n,) ints
         Leaf of each training row; not set after a fit of rows in chunks.
     leaf_sizes_ : (n_leaves_,) ints

@@ -5,7 +5,7 @@ Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -166,6 +166,9 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         targets : arrays (n, ...), of which each leaf gets its rows.
         """
         require_float32_range(X)
+        offset = float32_offset(X)
+        if offset is not None:
+            X = (X - offset).astype(X.dtype)
         rbf = make_kernel("rbf", X, gamma=self.gamma)
         assert isinstance(rbf, RBF)
         self.gamma_ = rbf.gamma
@@ -189,16 +192,10 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         with trace.phase("prepare"):
             # The tree assigns rows in float32, so a leaf may lack training rows; its model is 0.
             machines = [LandmarkMachine(np.zeros(n_outputs))] * tree.n_leaves
-            offset = float32_offset(X)
             for (leaf, _), result in zip(groups, results, strict=True):
-                machine = result.machine
-                if offset is not None and machine.landmarks is not None:
-                    machine = replace(machine, landmarks=machine.landmarks - offset)
-                machines[leaf] = machine
+                machines[leaf] = result.machine
             require_finite(self, coef_=[machine.parameter_sum for machine in machines])
-            self._machine = LocalLandmarks(
-                tree.moved(offset), machines, X.shape[1], self.pseudo, offset=offset
-            )
+            self._machine = LocalLandmarks(tree, machines, X.shape[1], self.pseudo, offset=offset)
         self.tree_, self.labels_ = tree, labels
         self.n_leaves_ = tree.n_leaves
         self.n_landmarks_ = sum(
