@@ -102,6 +102,15 @@ def test_float32_values_are_as_precise_as_stated(name):
     assert np.abs(K.block(np.arange(200)) - exact).max() <= K.entry_error
 
 
+@pytest.mark.parametrize("name", [name for name in OF_ROWS if KERNELS[name].unit_diagonal])
+def test_float64_values_within_distant_groups_are_those_of_the_formula(name):
+    X = points(60, 7)
+    X[::2, 0] += 1e8
+    kernel = make(name, X)
+    values = KernelMatrix(kernel, X, np.float64).block(np.arange(60))
+    np.testing.assert_allclose(values, naive(kernel, X, X), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", OF_ROWS)
 def test_two_valued_columns_are_as_good_as_features(name):
     rng = np.random.default_rng(0)

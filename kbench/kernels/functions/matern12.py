@@ -3,8 +3,9 @@ machines.
 
 The slope at distance zero is not zero, so rounding of small distances matters: a squared distance
 computed by a product of matrices loses digits if points are close, and its root has half of the
-remaining digits. Squared distances are therefore always computed from centred rows in float64. The
-root and the exponential, which lose no digits, are computed in the precision of the values.
+remaining digits. Squared distances are therefore always computed from centred rows in float64, and
+from differences where even that loses too much. The root and the exponential, which lose no digits,
+are computed in the precision of the values.
 """
 
 import math
@@ -20,6 +21,11 @@ from kbench.kernels.origin import origin_of
 from kbench.kernels.registry import registered
 from kbench.kernels.spectrum import Spectrum, student_spectrum
 from kbench.stored import check_arrays, require
+
+# Bound on the rounding error of a value whose squared distance is a product of rows. Above it, as
+# for groups of rows that are far from each other, distances come from differences, which take about
+# ten times as long. Set by hand.
+_MAX_ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,13 @@ class Matern12(Kernel):
         return CentredPoints(rows)
 
     def _evaluate_tile(self, A: CentredPoints, B: CentredPoints, out: np.ndarray) -> None:
+        if max(self._rounding(A), self._rounding(B)) > _MAX_ROUNDING:
+            from scipy.spatial.distance import cdist  # takes 30 ms to import
+
+            distances = cdist(A.rows[:, :-2], B.rows[:, :-2])
+            distances *= -self.gamma
+            np.exp(distances, out=out, casting="same_kind")
+            return
         # (-2 a, ||a||^2, 1) (b, 1, ||b||^2)' = ||a - b||^2
         left = -2.0 * A.rows
         left[:, -2], left[:, -1] = A.rows[:, -1], 1.0
@@ -84,15 +97,19 @@ class Matern12(Kernel):
         out *= -self.gamma
         np.exp(out, out=out)
 
+    def _rounding(self, A: CentredPoints) -> float:
+        """Bound on the error of a value, if squared distances of these rows are products."""
+        # A squared distance sums d + 2 float64 products, whose absolute values add up to at most
+        # 4 max ||x||^2: each partial sum is rounded by eps / 2 of that, and so are the two norms.
+        squares = (len(A.rows.T) + 2) * np.finfo(np.float64).eps * A.rows[:, -1].max(initial=0.0)
+        return self.gamma * math.sqrt(2.0 * squares)
+
     def diagonal(self, A: CentredPoints) -> np.ndarray:
         return np.ones(A.shape[0])
 
     def entry_error(self, A: CentredPoints) -> float:
-        # A squared distance sums d + 2 float64 products, whose absolute values add up to at most
-        # 4 max ||x||^2: each partial sum is rounded by eps / 2 of that, and so are the two norms.
         # 4 float32 eps cover the root, the exponential and two roundings.
-        squares = (len(A.rows.T) + 2) * np.finfo(np.float64).eps * A.rows[:, -1].max(initial=0.0)
-        return 4.0 * float(np.finfo(np.float32).eps) + self.gamma * math.sqrt(2.0 * squares)
+        return 4.0 * float(np.finfo(np.float32).eps) + min(self._rounding(A), _MAX_ROUNDING)
 
     def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
         # NumPy alone evaluates the points, and it checks indices.
