@@ -126,6 +126,18 @@ def test_every_approximation_has_the_same_interface(estimator):
     assert all(seconds >= 0.0 for seconds in trace.timings.values())
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [e for e in ESTIMATORS if "dtype" in e.get_params() and not isinstance(e, MEKA)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_widths_that_float32_does_not_resolve_are_said(estimator):
+    X = points()
+    X[::2, 0] += 1e8 * np.arange(80)
+    with pytest.warns(UserWarning, match='float32 values may be off.*set dtype="float64"'):
+        clone(estimator).set_params(dtype="float32", **OPTIONS).fit(X)
+
+
 @pytest.mark.parametrize("name", APPROXIMATIONS)
 class TestOperator:
     def test_products_rows_and_transpose_are_those_of_one_symmetric_matrix(self, name):

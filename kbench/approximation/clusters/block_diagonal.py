@@ -19,6 +19,7 @@ from kbench.approximation.clipped import clipped
 from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.approximation.landmarks.spectrum import leading_eigenpairs
 from kbench.approximation.operator import KernelApproximation, Machine
+from kbench.approximation.rounding import warn_of_rounding
 from kbench.clustering import Centroids, KernelCentres, kmeans_centroids, sampled_kmeans
 from kbench.clustering.kernel_kmeans import occupied_centres
 from kbench.intrinsics.products import matmul
@@ -216,6 +217,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
         self._check_memory(np.array([len(rows) for rows in groups]))
         with trace.phase("blocks"):
             kernels = [KernelMatrix(kernel, X[rows], self.dtype) for rows in groups]
+            warn_of_rounding(kernels)
             self.matrix_ = BlockDiagonalKernel(kernels, groups, centres)
         self.n_clusters_ = len(groups)
         self.kernel_entries_ = self.matrix_.kernel_entries_

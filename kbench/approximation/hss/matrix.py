@@ -29,6 +29,7 @@ from kbench.approximation.hss.compression import (
 from kbench.approximation.hss.products import HSSProducts, TreeExpansion
 from kbench.approximation.hss.ulv import IndefiniteError, ShiftedFactor, ULVFactor
 from kbench.approximation.operator import KernelApproximation, kernel_error, sampled_rows
+from kbench.approximation.rounding import warn_of_rounding
 from kbench.clustering.cluster_tree import cluster_tree
 from kbench.clustering.neighbours import EXACT_ROWS, nearest_neighbours
 from kbench.errors import warn
@@ -250,10 +251,10 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
                 self.tree_ = like.tree_
             self._check_leaves(max_bytes)
             permutation = self.tree_.permutation
-            function = self.kernel_function(X)
             ordered = X[permutation]
-            self.kernel_ = function
-            self.ordered_kernel_ = KernelMatrix(function, ordered, self.dtype)
+            self.kernel_ = self.kernel_function(X)
+            self.ordered_kernel_ = KernelMatrix(self.kernel_, ordered, self.dtype)
+            warn_of_rounding([self.ordered_kernel_])
         n_neighbours = min(settings["n_neighbours"], n)
         with trace.phase("neighbours"):
             # (n, k) neighbours; rows and entries in the order of the tree
