@@ -11,13 +11,7 @@ import kbench.methods
 from kbench.data import Folders, check_config, chunked_files, chunked_generator, chunks, prepare
 from kbench.errors import ConfigError
 from kbench.metric import LearnedMetric
-from kbench.report import (
-    draw_metric,
-    make_comparison,
-    make_papers,
-    make_report,
-    write_report,
-)
+from kbench.report import draw_metric, make_comparison, make_papers, make_report, write_report
 from kbench.run.results.folder import ResultsFolder
 
 X, Y = load_iris(return_X_y=True)
@@ -36,6 +30,7 @@ def test_support_vectors_exist_after_fit_only():
 
 ROWS = {"n_features": 2}
 TABLE = {"format": "csv"}
+NO_FOLDER = "folder is 'results', should be a kbench.run.results.folder"
 
 
 @pytest.mark.parametrize(
@@ -53,18 +48,9 @@ TABLE = {"format": "csv"}
         (lambda _: check_config("digits"), "config is 'digits', should be a mapping"),
         (lambda _: prepare("digits", Folders(Path("data"))), "config is 'digits', should be a map"),
         (lambda _: prepare({}, "data"), "folders is 'data', should be Folders"),
-        (
-            lambda _: make_report("results"),
-            "folder is 'results', should be a kbench.run.results.folder",
-        ),
-        (
-            lambda _: make_papers("results"),
-            "folder is 'results', should be a kbench.run.results.folder",
-        ),
-        (
-            lambda _: write_report("results"),
-            "folder is 'results', should be a kbench.run.results.folder",
-        ),
+        (lambda _: make_report("results"), NO_FOLDER),
+        (lambda _: make_papers("results"), NO_FOLDER),
+        (lambda _: write_report("results"), NO_FOLDER),
         (lambda rows: make_report(rows, methods="svc"), r"methods is 'svc', .*: \['svc'\]"),
         (lambda rows: make_report(rows, datasets="iris"), "datasets is 'iris', should be a list"),
         (lambda rows: make_report(rows, columns="rmse"), "columns is 'rmse', should be a list"),

@@ -4,13 +4,12 @@ import gzip
 import json
 import pathlib
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import yaml
-from harness import kbench, run_here
+from harness import kbench, python, run_here
 
 from kbench.cli import main
 from kbench.commands import COMMANDS
@@ -19,32 +18,13 @@ from kbench.commands.running import _failures
 from kbench.config import shipped_root
 
 
-def test_help_of_a_command_is_asked_for_in_either_order(capsys):
-    assert main(["help", "report"]) == 0
-    asked_first = capsys.readouterr().out
-    assert main(["report", "--help"]) == 0
-    assert asked_first == capsys.readouterr().out
-
-
-def test_a_csv_needs_its_path_and_has_its_name(tmp_path):
-    lines = ["a,b,y", *(f"{i % 7},{i % 5},{i % 2}" for i in range(60))]
-    (tmp_path / "flowers.csv").write_text("\n".join(lines) + "\n")
-    words = ["method=dummy", "dataset.path=flowers.csv", "dataset.source.columns.target=y"]
-    done = run_here(tmp_path, *words, check=0)
-    assert "dummy on flowers" in done.stderr + done.stdout
-    assert "taken as the target" not in done.stderr
-    done = run_here(tmp_path, *words[:2], check=0)
-    assert (
-        "the last column, 'y', is taken as the target; "
-        "dataset.source.columns.target=NAME chooses another"
-    ) in " ".join((done.stderr + done.stdout).split())
-
-
 def test_help_names_every_command_and_each_has_help(tmp_path):
     said = run_here(tmp_path, "--help").stdout
     for command in COMMANDS:
         assert f"\n  {command} " in said
-        assert f"kbench {command}" in run_here(tmp_path, command, "--help").stdout
+        own = run_here(tmp_path, command, "--help").stdout
+        assert f"kbench {command}" in own
+        assert run_here(tmp_path, "help", command).stdout == own
 
 
 def test_help_is_what_any_run_answers_that_asks_for_it(tmp_path):
@@ -66,10 +46,7 @@ LIGHT = {
 
 @pytest.mark.parametrize("code", LIGHT)
 def test_importing_is_light(code):
-    script = f"{code}; import sys; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = python("-c", f"{code}; import sys; print(*sys.modules)", check=True)
     assert not (LIGHT[code] | {"sklearn", "pandas", "pyarrow"}) & set(done.stdout.split())
 
 
@@ -80,9 +57,7 @@ def test_looking_around_imports_nothing_heavy(tmp_path, words):
         "heavy = {'sklearn', 'numba', 'pandas', 'pyarrow', 'scipy', 'hydra'} & set(sys.modules); "
         "print('heavy:', *sorted(heavy), file=sys.stderr); sys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = python("-c", script, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.strip() == "heavy:"
 
@@ -105,8 +80,6 @@ def test_a_users_file_is_run_and_debugged(tmp_path):
     assert done.returncode == 0, done.stderr
     said = run_here(tmp_path, "report", "format=csv").stdout
     assert "svc" in said
-    import pandas as pd
-
     row = pd.read_parquet(tmp_path / "results").iloc[0]
     assert (row["n_train"] + row["n_test"], row["n_features"]) == (200, 3)
     again = run_here(tmp_path, "debug", row["key"][:10])
@@ -118,8 +91,6 @@ def test_a_users_file_is_run_and_debugged(tmp_path):
 def test_debug_shows_the_traceback(config_file, tmp_path):
     config_file("method/bad.yaml", "name: bad\nestimator: sklearn.svm.SVC\nkernel: precomputed\n")
     run_here(tmp_path, "method=bad", check=1)
-    import pandas as pd
-
     row = pd.read_parquet(tmp_path / "results").iloc[0]
     assert row["status"] == "error"
     assert "square" in row["message"]
@@ -216,24 +187,6 @@ def test_data_check_looks_at_variants_with_files_of_their_own(config_file, tmp_p
     assert "half.csv:2: 1 field between delimiters ',', should be 2" in done.stderr
 
 
-def test_a_table_of_the_user_by_the_command_line(tmp_path):
-    rows = "\n".join(f"{'ab'[k % 2]},{k},{'no' if k % 2 else 'yes'}" for k in range(40))
-    (tmp_path / "mine.csv").write_text(f"kind,size,answer\n{rows}\n")
-    words = ["method=dummy", "dataset=file", "dataset.path=mine.csv", "dataset.task=binary"]
-    words += ["dataset.source.format=csv", "dataset.source.columns.categorical=[kind]"]
-    done = run_here(tmp_path, *words, "dataset.target.positive=[yess]")
-    assert done.returncode != 0
-    assert (
-        "dataset.target.positive has 'yess', but the labels are no, yes"
-        in done.stdout + done.stderr
-    )
-    done = run_here(tmp_path, *words, "dataset.target.positive=['yes']")
-    assert done.returncode == 0, done.stderr
-    import pandas as pd
-
-    assert pd.read_parquet(tmp_path / "results")["n_features"].max() == 3
-
-
 def test_doctor_finds_the_limits_working(tmp_path):
     done = kbench(tmp_path, "doctor")
     assert done.returncode == 0, done.stdout
@@ -274,8 +227,6 @@ def test_the_example_plugin_is_a_method_like_any_other(tmp_path, installed_plugi
     assert "parzen" in kbench(tmp_path, "list", "methods", env=env).stdout
     done = kbench(tmp_path, "method=parzen", "method.gamma=0.5", "keep_model=true", env=env)
     assert done.returncode == 0, done.stderr
-    import pandas as pd
-
     row = pd.read_parquet(tmp_path / "results").iloc[0]
     assert row["accuracy"] > 0.9
     assert json.loads(row["params"]) == {"gamma": 0.5}
@@ -286,20 +237,6 @@ def test_the_example_plugin_is_a_method_like_any_other(tmp_path, installed_plugi
     assert "kbench_parzen" in kbench(tmp_path, "predict", *words).stderr
     wrong = kbench(tmp_path, "method=parzen", "method.gama=0.5", env=env)
     assert (wrong.returncode, "nearest: gamma" in wrong.stderr) == (2, True)
-
-
-def test_any_estimator_is_a_method_by_one_yaml_file(config_file, tmp_path):
-    yaml = "name: gnb\nestimator: sklearn.naive_bayes.GaussianNB\nvar_smoothing: 0.01\n"
-    config_file("method/gnb.yaml", yaml)
-    assert kbench(tmp_path, "method=gnb").returncode == 0
-    wrong = kbench(tmp_path, "method=gnb", "+method.var_smothing=1")
-    assert wrong.returncode == 2
-    assert "nearest: var_smoothing" in wrong.stderr
-    config_file("method/gone.yaml", "name: gone\nestimator: no_such_package.Thing\n")
-    assert kbench(tmp_path, "method=gone").returncode == 1
-    config_file("method/typo.yaml", "name: typo\nestimator: sklearn.svm.SVCC\n")
-    typo = kbench(tmp_path, "method=typo")
-    assert (typo.returncode, "nearest: SVC" in typo.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

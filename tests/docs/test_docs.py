@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import run_here
+from harness import python, run_here
 
 from kbench.run.results.rows import STATUSES, schema
 
@@ -61,8 +61,7 @@ def test_a_page_does_what_it_says(page, tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         elif language == "python":
-            done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True)
-            assert done.returncode == 0, f"{page.name}\n{text}\n{done.stderr.decode()}"
+            output_of(["-c", text], tmp_path)
         elif language == "sh":
             for line in text.replace("\\\n", " ").splitlines():
                 command, _, comment = line.partition("  #")
@@ -87,14 +86,8 @@ def programs_with_mapie():
 
 def output_of(arguments, folder):
     """What a Python with these arguments prints, which has to end well."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    environment = os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+    done = python(*arguments, cwd=folder, env=environment, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -138,9 +131,7 @@ def test_the_commands_of_readme_are_commands(tmp_path):
         done = run(re.sub(r"^kbench (?:-m|tune) ", "kbench plan -m ", command), tmp_path)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     assert program
-    text = "\n".join([*program, "assert len(rows) == 1"])
-    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
+    output_of(["-c", "\n".join([*program, "assert len(rows) == 1"])], tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -224,8 +215,4 @@ def test_the_constants_of_the_solver_have_the_values_that_its_page_states():
 def test_a_notebook_runs_from_the_top_and_holds_no_outputs(path):
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     assert not any(cell["outputs"] for cell in cells)
-    program = "\n".join("".join(cell["source"]) for cell in cells)
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=path.parent, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(["-c", "\n".join("".join(cell["source"]) for cell in cells)], path.parent)

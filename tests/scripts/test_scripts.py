@@ -8,12 +8,12 @@ the scripts print is not judged: their figures belong to the data and sizes that
 import ast
 import importlib
 import os
-import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from harness import python
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 WITH_MAIN = [p for p in sorted(SCRIPTS.glob("*.py")) if "__main__" in p.read_text("utf-8")]
@@ -195,9 +195,7 @@ def test_no_script_is_left_out():
 
 @pytest.mark.parametrize("path", WITH_MAIN, ids=lambda path: path.stem)
 def test_help_describes_a_script(tmp_path, path):
-    done = subprocess.run(
-        [sys.executable, path, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    done = python(path, "--help", cwd=tmp_path, timeout=60)
     description = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert (done.returncode, done.stderr) == (0, "")
     assert description[:20] in " ".join(done.stdout.split())
@@ -209,8 +207,9 @@ def test_help_describes_a_script(tmp_path, path):
 def test_script_runs_to_its_end(here, monkeypatch, capfd, name):
     arguments, smaller = RUNS[name]
     if name in OWN_PROCESS:
-        subprocess.run([sys.executable, SCRIPTS / f"{name}.py", *arguments], check=True)
-        assert capfd.readouterr().out.count("\n") >= 1
+        done = python(SCRIPTS / f"{name}.py", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("\n") >= 1
         return
     monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
     script = importlib.import_module(name)

@@ -2,21 +2,20 @@
 
 import inspect
 import runpy
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from harness import python
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "sklearn_suites.py"
 suites = SimpleNamespace(**runpy.run_path(str(SCRIPT)))
 
 
 def test_suites_of_scikit_learn_pass_with_our_classes():
-    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
+    done = python(SCRIPT)
     assert done.returncode == 0, done.stdout[-3000:]
 
 

@@ -14,9 +14,11 @@ import psutil
 import pytest
 
 from kbench.cli import main
+from kbench.config import composer
 from kbench.run.execution import worker
 from kbench.run.execution.preload import preloading_sandbox
 from kbench.run.planning.command import canonical
+from kbench.run.planning.plan import make_plan
 from kbench.run.planning.task import Run, Task
 from kbench.settings import Limits
 from kbench.signals import SIGNALS
@@ -72,12 +74,14 @@ def kbench(here, *words, check=None, env=None, timeout=120):
 
 def in_a_process(here, *words, check=None, env=None, timeout=120):
     """What `kbench` does in a process of its own, whatever it prints."""
-    command = [sys.executable, "-P", "-m", "kbench", *words]
-    done = subprocess.run(
-        command, cwd=here, env=env, capture_output=True, text=True, timeout=timeout
-    )
+    done = python("-P", "-m", "kbench", *words, cwd=here, env=env, timeout=timeout)
     assert check in (None, done.returncode), done.stderr
     return done
+
+
+def python(*arguments, **options):
+    """What a Python with these arguments does in a process of its own, and what it prints."""
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **options)
 
 
 def run_here(here, *words, check=None, own_data=False):
@@ -104,17 +108,32 @@ def run_here(here, *words, check=None, own_data=False):
     return done
 
 
+def refusal(capsys, *words):
+    """The one line with which a command, in this process, refuses its words."""
+    assert main([*words]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("kbench: ")
+    assert told.count("\n") == 1
+    return told
+
+
+def planned(*words, multirun=True):
+    """The plan of a command, whose data are looked for on this machine alone."""
+    with composer() as hydra:
+        return make_plan(hydra, list(words), multirun=multirun)
+
+
 def in_the_foreground():
     """Signals as a shell sets them; under nohup and in jobs of scripts the suite ignores some."""
     for signum in SIGNALS:
         signal.signal(signum, signal.SIG_DFL)
 
 
-def start(here, *words):
+def start(here, *words, program=("-m", "kbench"), env=None):
     return subprocess.Popen(
-        [sys.executable, "-m", "kbench", *words],
+        [sys.executable, *program, *words],
         cwd=here,
-        env=environment(),
+        env=environment() | (env or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -128,14 +128,6 @@ def hangs_with_children(task, send):
     time.sleep(600)
 
 
-def eats_with_numpy(task, send):
-    import numpy as np
-
-    held = []
-    while True:
-        held.append(np.ones(1 << 20))
-
-
 def eats_at_once(task, send):
     import numpy as np
 
@@ -163,7 +155,7 @@ def eats_with_libsvm(task, send):
     SVC(C=1e6, gamma=1e3, cache_size=4_000).fit(X, y)
 
 
-def _eat(_):
+def eats_with_numpy(*_):
     import numpy as np
 
     held = []
@@ -174,7 +166,7 @@ def _eat(_):
 def eats_in_a_loky_child(task, send):
     from joblib import Parallel, delayed
 
-    Parallel(n_jobs=2, backend="loky")(delayed(_eat)(i) for i in range(2))
+    Parallel(n_jobs=2, backend="loky")(delayed(eats_with_numpy)(i) for i in range(2))
 
 
 def frees_in_time(task, send):

@@ -11,29 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 from sklearn.base import BaseEstimator, ClassifierMixin
-
-from kbench.methods import DCSVC
-from kbench.trace import Trace
-
-
-class Pausing(DCSVC):
-    """Stands still after three clusters, unless there is a file `go` in the working directory.
-
-    Leaves a file for each process that fits few rows.
-    """
-
-    def fit(self, X, y=None, *, trace=None):
-        if len(X) <= 300:
-            Path(f"warm-{os.getpid()}").touch()
-
-        def look(_, state):
-            if len(X) > 300 and state.get("clusters_done") == 3 and not Path("go").exists():
-                Path("paused").touch()
-                time.sleep(600)
-
-        return super().fit(X, y, trace=Trace(look))
 
 
 class Naughty(ClassifierMixin, BaseEstimator):
@@ -98,6 +76,8 @@ class Naughty(ClassifierMixin, BaseEstimator):
 
     def takes_its_host_along(self):
         """Kill the process that the fork server belongs to: a cluster's worker process."""
+        import psutil
+
         host = psutil.Process().parents()[2]  # above the guard and the fork server
         with open(self.marker, "a") as file:
             file.write("x")

@@ -106,7 +106,7 @@ def test_a_run_that_was_killed_goes_on_with_the_clusters_that_are_trained(tmp_pa
 
 PAUSING = """
 name: pausing
-estimator: naughty.Pausing
+estimator: pausing.Pausing
 meta: {about: stands still, tasks: [binary, multiclass]}
 n_clusters: 5
 """

@@ -1,6 +1,6 @@
 """A clock of the day that jumps during a sweep changes no limit, no time measured and no row."""
 
-import importlib.util
+import runpy
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,16 +11,14 @@ from harness import furnish, kbench, rows, start, wait_for
 from kbench.compiling import CompileClock
 from kbench.run.execution.worker import _LiveTrace
 
-SCRIPTS = Path(__file__).parents[3] / "scripts"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "torture.py"
 DAYS = 2 * 86_400
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    spec = importlib.util.spec_from_file_location("torture", SCRIPTS / "torture.py")
-    torture = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(torture)
-    built = torture.jumping_clock(tmp_path_factory.mktemp("clock"))
+    jumping_clock = runpy.run_path(str(SCRIPT))["jumping_clock"]
+    built = jumping_clock(tmp_path_factory.mktemp("clock"))
     return built or pytest.skip("needs a C compiler and Linux")
 
 

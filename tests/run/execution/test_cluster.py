@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import broken_engines
 import pandas as pd
 import pytest
-from harness import YAML, a_task, furnish, kbench, rows, run_here, start, wait_for, workers
+from harness import YAML, a_task, furnish, kbench, planned, rows, run_here, start, wait_for, workers
 
 from kbench.errors import ConfigError
 from kbench.run.execution import cluster
@@ -30,11 +30,8 @@ def engine(name, module):
     return pytest.param(name, marks=pytest.mark.skipif(absent, reason=reason))
 
 
-DASK, RAY, SLURM = (
-    engine("dask", "distributed"),
-    engine("ray", "ray"),
-    engine("slurm", "submitit"),
-)
+DASK, RAY = engine("dask", "distributed"), engine("ray", "ray")
+SLURM = engine("slurm", "submitit")
 LOCAL = {"slurm": ["parallel.options={cluster: local}", "parallel.jobs=2"]}
 
 
@@ -88,38 +85,31 @@ def test_an_interrupt_ends_the_runs_of_a_cluster(here, backend):
     wait_for(lambda: not workers(here))
 
 
-INCONSISTENT = {
-    "limits.wall_s=3600 above the time of a job": [
-        "limits.wall_s=3600",
-        "parallel.options.timeout_min=30",
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["limits.wall_s=3600", "parallel.options.timeout_min=30"], "limits.wall_s=3600 is above"),
+        (["limits.memory_mb=9000", "parallel.options.mem_gb=8"], "limits.memory_mb=9000 is above"),
+        (["+parallel.options.cpus_per_task=0.5"], "limits.threads=1 is above"),
+        (["parallel.options.timeout_min=0"], "timeout_min"),
+        (["parallel.options.mem_gb=much"], "mem_gb"),
+        *(
+            ([f"+parallel.options.{name}={value}"], f"parallel.options.{name} is")
+            for name, value in {
+                **dict.fromkeys(
+                    ("slurm_time", "slurm_mem_gb", "nodes", "name", "slurm_job_name"), 2
+                ),
+                "slurm_additional_parameters.ntasks": 4,
+                "slurm_additional_parameters.mem-per-cpu": "1G",
+            }.items()
+        ),
+        (["parallel.runs_per_job=0"], "runs_per_job"),
+        (["parallel.model_mb=-1"], "model_mb"),
     ],
-    "limits.memory_mb above the memory of a job": [
-        "limits.memory_mb=9000",
-        "parallel.options.mem_gb=8",
-    ],
-    "limits.threads=1 is above": ["+parallel.options.cpus_per_task=0.5"],
-    "timeout_min": ["parallel.options.timeout_min=0"],
-    "mem_gb": ["parallel.options.mem_gb=much"],
-    **{
-        f"parallel.options.{name} is": [f"+parallel.options.{name}={value}"]
-        for name, value in {
-            **dict.fromkeys(("slurm_time", "slurm_mem_gb", "nodes", "name", "slurm_job_name"), 2),
-            "slurm_additional_parameters.ntasks": 4,
-            "slurm_additional_parameters.mem-per-cpu": "1G",
-        }.items()
-    },
-    "runs_per_job": ["parallel.runs_per_job=0"],
-    "model_mb": ["parallel.model_mb=-1"],
-}
-
-
-@pytest.mark.parametrize("wrong", INCONSISTENT)
-def test_a_plan_refuses_limits_that_do_not_fit_together(wrong):
-    from kbench.config import composer
-    from kbench.run.planning.plan import make_plan
-
-    with composer() as hydra, pytest.raises(ConfigError, match=wrong.split()[0]):
-        make_plan(hydra, ["method=dummy", "dataset=digits", "parallel=slurm", *INCONSISTENT[wrong]])
+)
+def test_a_plan_refuses_limits_that_do_not_fit_together(words, named):
+    with pytest.raises(ConfigError, match=named):
+        planned("method=dummy", "dataset=digits", "parallel=slurm", *words)
 
 
 def test_limits_of_a_job_follow_from_those_of_a_run():
@@ -215,13 +205,14 @@ def test_an_address_at_which_nothing_answers_is_said_and_given_up(monkeypatch, c
 
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
-    """Opens a cluster of a broken engine."""
+    """Opens a cluster of a broken engine, with so many runs that it is to do."""
     monkeypatch.setattr(cluster, "_CLOSE_S", 0.5)
     made = []
 
-    def open_it(engine):
-        made.append(cluster.Cluster(Settings(), [], engine))
-        return made[-1]
+    def open_it(engine, n):
+        runs, task = cluster.Cluster(Settings(), [], engine), a_task(tmp_path / "prepared" / "x")
+        made.append(runs)
+        return runs, [runs.start(None, task, Limits()) for _ in range(n)]
 
     yield open_it
     for each in made:
@@ -238,16 +229,12 @@ def outcomes(runs, jobs, within=20.0):
     return [(job.news().status, job.news().message) for job in jobs]
 
 
-LOST = [
-    *(broken_engines.Ends, broken_engines.Raises, broken_engines.Loses),
-    broken_engines.Hangs,
-]
+LOST = [broken_engines.Ends, broken_engines.Raises, broken_engines.Loses, broken_engines.Hangs]
 
 
 @pytest.mark.parametrize("engine", LOST)
 def test_a_library_that_ends_or_hangs_interrupts_runs_in_progress(opened, tmp_path, caplog, engine):
-    runs = opened(engine)
-    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(3)]
+    runs, jobs = opened(engine, 3)
     lost = "the cluster is lost"
     assert outcomes(runs, jobs) == [("interrupted", lost)] * 2 + [(states.REFUSED, lost)]
     late = runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits())
@@ -258,16 +245,14 @@ def test_a_library_that_ends_or_hangs_interrupts_runs_in_progress(opened, tmp_pa
     assert line.endswith("its runs are interrupted; start the same command again to go on")
 
 
-def test_runs_of_a_cluster_that_never_had_a_worker_are_refused(opened, tmp_path):
-    runs = opened(broken_engines.NeverBegins)
-    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(3)]
+def test_runs_of_a_cluster_that_never_had_a_worker_are_refused(opened):
+    runs, jobs = opened(broken_engines.NeverBegins, 3)
     assert outcomes(runs, jobs) == [(states.REFUSED, "no worker came")] * 3
 
 
-def test_an_interrupt_ends_the_wait_for_a_library_that_hangs(opened, tmp_path, monkeypatch):
+def test_an_interrupt_ends_the_wait_for_a_library_that_hangs(opened, monkeypatch):
     monkeypatch.setattr(cluster, "_STOP_S", 0.1)
-    runs = opened(broken_engines.HangsWithoutEnd)
-    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(3)]
+    runs, jobs = opened(broken_engines.HangsWithoutEnd, 3)
     deadline = time.monotonic() + 20.0
     while not jobs[1].begun:
         assert not runs.ready(jobs, 0.1)
@@ -277,18 +262,16 @@ def test_an_interrupt_ends_the_wait_for_a_library_that_hangs(opened, tmp_path, m
     assert outcomes(runs, jobs) == [("interrupted", stopped)] * 2 + [(states.REFUSED, stopped)]
 
 
-def test_an_engine_is_not_silent_while_the_command_is_stopped(opened, tmp_path):
-    runs = opened(broken_engines.Waits)
-    job = runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits())
+def test_an_engine_is_not_silent_while_the_command_is_stopped(opened):
+    runs, (job,) = opened(broken_engines.Waits, 1)
     runs._listened_at -= 600.0
     runs._heard_at -= 600.0
     assert not runs.ready([job], 0.0)
     assert job.outcome is None
 
 
-def test_runs_of_an_engine_that_works(opened, tmp_path):
-    runs = opened(broken_engines.Works)
-    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(50)]
+def test_runs_of_an_engine_that_works(opened):
+    runs, jobs = opened(broken_engines.Works, 50)
     assert outcomes(runs, jobs) == [("ok", "")] * 50
     assert {job.outcome.at_once for job in jobs} == {3}  # as many as the engine does at a time
 
@@ -301,10 +284,9 @@ def test_runs_of_an_engine_that_works(opened, tmp_path):
         (broken_engines.BeginsNone, "2 runs to do, waiting for a worker of loky that begins one"),
     ],
 )
-def test_what_runs_wait_for_is_said(opened, tmp_path, caplog, monkeypatch, engine, said):
+def test_what_runs_wait_for_is_said(opened, caplog, monkeypatch, engine, said):
     monkeypatch.setattr(cluster, "MESSAGE_INTERVAL_S", 0.2)
-    runs = opened(engine)
-    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(2)]
+    runs, jobs = opened(engine, 2)
     deadline = time.monotonic() + 20.0
     while said not in caplog.messages:
         runs.ready(jobs, 0.05)

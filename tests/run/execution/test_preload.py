@@ -2,8 +2,8 @@
 
 import json
 import os
-import subprocess
-import sys
+
+from harness import python
 
 from kbench.run.execution.preload import ESTIMATORS_VARIABLE, estimators_named
 
@@ -22,10 +22,7 @@ print(scipy.stats is stats is sys.modules["scipy.stats"], stats.norm.cdf(0.0))
 def loaded(words):
     """Of some heavy modules those that the server has, and how scipy.stats behaves afterwards."""
     environment = {**os.environ, ESTIMATORS_VARIABLE: json.dumps(estimators_named(words))}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout.splitlines()
+    return python("-c", CODE, env=environment, check=True).stdout.splitlines()
 
 
 def test_the_server_of_a_kernel_machine_imports_neither_pandas_nor_scipy_stats():

@@ -15,6 +15,7 @@ import misbehaviour
 import numpy as np
 import psutil
 import pytest
+from harness import python, wait_for
 
 from kbench.errors import KbenchError
 from kbench.run.execution.guard import HEAD_BYTES, STOPPED_FOR, TAIL_BYTES
@@ -47,11 +48,8 @@ def marked(marker):
     ]
 
 
-def gone(marker, within=5.0):
-    deadline = time.monotonic() + within
-    while marked(marker) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not marked(marker)
+def wait_until_gone(marker, within):
+    wait_for(lambda: not marked(marker), within)
 
 
 def test_a_good_run_returns_its_result_and_its_output(sandbox):
@@ -87,7 +85,7 @@ def test_death_without_a_report_is_crashed(sandbox, work, message):
         (misbehaviour.hangs, {"wall_s": 0.2}, "limits.wall_s=0.2"),
         (misbehaviour.ignores_signals_and_spins, {"wall_s": 0.2}, "limits.wall_s=0.2"),
         (misbehaviour.ignores_signals_and_spins, {"cpu_s": 0.2}, "limits.cpu_s=0.2"),
-        (misbehaviour.hangs_before_start, {"setup_s": 0.2}, "limits.setup_s=0.2"),
+        (misbehaviour.hangs_before_start, {"setup_s": 0.2}, "not set up within limits.setup_s=0.2"),
     ],
 )
 def test_time_limits(sandbox, work, limits, named):
@@ -193,18 +191,17 @@ def test_nothing_is_left_running(sandbox, work):
     marker = f"kbench-{uuid.uuid4().hex}"
     done = outcome(sandbox, work, {"wall_s": 0.5}, marker=marker)
     assert done.status == ("ok" if work is misbehaviour.leaves_children else "timeout")
-    assert gone(marker, within=0.5)
+    wait_until_gone(marker, 0.5)
 
 
 @linux_only
 def test_interrupting_ends_the_tree(sandbox):
     marker = f"kbench-{uuid.uuid4().hex}"
     job = sandbox.start(misbehaviour.hangs_with_children, {"marker": marker}, NONE)
-    while not marked(marker):
-        time.sleep(0.01)
+    wait_for(lambda: marked(marker))
     job.interrupt()
     assert job.outcome().status == "interrupted"
-    assert gone(marker, within=0.5)
+    wait_until_gone(marker, 0.5)
 
 
 @linux_only
@@ -213,9 +210,8 @@ def test_limits_hold_while_the_runner_is_suspended(sandbox):
     marker = f"kbench-{uuid.uuid4().hex}"
     work, task = misbehaviour.reports_much_progress, {"marker": marker}
     job = sandbox.start(work, task, replace(NONE, wall_s=15.0))
-    while not marked(marker):
-        time.sleep(0.01)
-    assert gone(marker, within=25.0)
+    wait_for(lambda: marked(marker))
+    wait_until_gone(marker, 25.0)
     assert job.outcome().status == "timeout"
 
 
@@ -225,8 +221,7 @@ def test_a_stop_of_all_processes_of_a_run_counts_against_no_limit(sandbox, secon
     """SLURM suspends a job, or a container is paused, for seven seconds."""
     job = sandbox.start(misbehaviour.takes_a_moment, {"seconds": seconds}, replace(NONE, wall_s=6))
     guard = psutil.Process(job._process.pid)
-    while not guard.children():
-        time.sleep(0.01)
+    wait_for(guard.children)
     processes = [guard, *guard.children()]
     time.sleep(1.0)
     for process in processes:
@@ -257,8 +252,7 @@ def test_an_interruption_at_the_last_moment_loses_no_outcome(sandbox):
 def test_a_killed_guard_is_crashed_and_takes_its_worker_along(sandbox):
     job = sandbox.start(misbehaviour.hangs, {}, NONE)
     guard = psutil.Process(job._process.pid)
-    while not guard.children():
-        time.sleep(0.01)
+    wait_for(guard.children)
     (worker,) = guard.children()
     guard.send_signal(signal.SIGKILL)
     assert job.outcome().status == "crashed"
@@ -285,14 +279,11 @@ def test_a_killed_runner_takes_everything_along():
     command = [sys.executable, "-c", textwrap.dedent(script)]
     runner = subprocess.Popen(command, env={**os.environ, "MARKER": marker})
     try:
-        deadline = time.monotonic() + 30
-        while not marked(marker) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert marked(marker)  # the method's child
+        wait_for(lambda: marked(marker), within=30.0)  # the method's child
     finally:
         runner.kill()
         runner.wait()
-    assert gone(marker)
+    wait_until_gone(marker, 5.0)
 
 
 @linux_only
@@ -342,9 +333,7 @@ def test_a_folder_of_temporary_files_that_is_removed_is_named(tmp_path):
         shutil.rmtree(runner_folder())
         sandbox.call(print, {}, Limits())
     """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    last = done.stderr.strip().splitlines()[-1]
+    last = python("-c", textwrap.dedent(script)).stderr.strip().splitlines()[-1]
     assert re.search(r"no worker can be started: the folder .*/kbench-\S+ was removed", last), last
     assert "start the same command again" in last
 
@@ -363,13 +352,7 @@ def test_no_run_executes_the_script_of_the_command_again(tmp_path, how):
     """
     (tmp_path / "script_of_a_user.py").write_text(textwrap.dedent(script))
     path = os.pathsep.join([str(tmp_path), str(Path(misbehaviour.__file__).parent)])
-    printed = subprocess.run(
-        [sys.executable, *how],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
+    printed = python(*how, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert printed.stderr == ""
     assert printed.stdout.split("\n") == ["the script runs", "ok", "ok", ""]
 

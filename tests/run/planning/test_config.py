@@ -4,7 +4,6 @@ import pytest
 
 from kbench.config import composer, flatten, options, roots, shipped_root
 from kbench.errors import ConfigError
-from kbench.mistyped import nearest
 from kbench.settings import settings
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -103,10 +102,8 @@ def test_hydra_is_left_as_it_was_found():
     assert not GlobalHydra.instance().is_initialized()
 
 
-def test_flatten_and_nearest():
+def test_flatten():
     assert flatten({"a": {"b": 1, "c": {}}, "d": [1]}) == {"a.b": 1, "a.c": {}, "d": [1]}
-    assert nearest("gama", ["gamma", "C"]) == " (nearest: gamma)"
-    assert nearest("qqq", ["gamma"]) == ""
 
 
 @pytest.mark.parametrize("tag", ["", " ", "a,b", " a", "a\nb", "x" * 101])

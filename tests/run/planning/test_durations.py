@@ -3,19 +3,13 @@
 import re
 
 import pytest
+from harness import planned
 
 from kbench.cli import main
-from kbench.config import composer
 from kbench.run.planning.command import canonical
 from kbench.run.planning.durations import COLUMNS, duration_lines, duration_text
-from kbench.run.planning.plan import make_plan
 
 OVERHEAD_S = 0.1
-
-
-def planned(*words):
-    with composer() as hydra:
-        return make_plan(hydra, words, multirun=True).runs
 
 
 def row(fit_s, run, **changes):
@@ -33,7 +27,7 @@ def said(runs, rows, at_once=1, environment="here"):
 
 
 def test_other_seeds_of_the_same_settings_come_first_then_the_same_data():
-    runs = planned("method=svc", "dataset=digits", "method.C=1,10", "seed=0,1")
+    runs = planned("method=svc", "dataset=digits", "method.C=1,10", "seed=0,1").runs
     known = next(run for run in runs if run.params["C"] == 1)
     rows = [row(second, known, predict_wall_s=1.0) for second in (1.0, 3.0, 50.0)]
     found, others = said(runs, rows)
@@ -45,7 +39,7 @@ def test_other_seeds_of_the_same_settings_come_first_then_the_same_data():
 
 
 def test_rows_of_this_machine_come_before_those_of_others():
-    (run,) = planned("method=svc", "dataset=digits")
+    (run,) = planned("method=svc", "dataset=digits").runs
     there = row(60.0, run, environment="there")
     assert said([run], [there])[0][2] == "1 by rows of the same settings, on other machines"
     assert said([run], [there, row(2.0, run)])[0][0] == duration_text(2.0 + OVERHEAD_S)
@@ -53,9 +47,9 @@ def test_rows_of_this_machine_come_before_those_of_others():
 
 
 def test_data_of_similar_size_stand_in_and_no_others_do():
-    (digits,) = planned("method=svc", "dataset=digits")  # 1,797 rows
-    (iris,) = planned("method=svc", "dataset=iris")
-    (near,) = planned("method=svc", "dataset=breast_cancer")
+    (digits,) = planned("method=svc", "dataset=digits").runs  # 1,797 rows
+    (iris,) = planned("method=svc", "dataset=iris").runs
+    (near,) = planned("method=svc", "dataset=breast_cancer").runs
     rows = [
         row(5.0, near, n_train=1000, dataset="near"),
         row(90.0, near, n_train=9000, dataset="f"),
@@ -70,7 +64,7 @@ def test_data_of_similar_size_stand_in_and_no_others_do():
 
 
 def test_a_limit_ends_runs_and_several_at_a_time_share_the_time():
-    runs = planned("method=svc", "dataset=digits", "seed=0,1,2,3", "limits.wall_s=10")
+    runs = planned("method=svc", "dataset=digits", "seed=0,1,2,3", "limits.wall_s=10").runs
     rows = [row(500.0, runs[0], load_s=1.0)]
     assert said(runs, rows)[0][0] == duration_text(4 * (10.0 + 1.0 + OVERHEAD_S))
     assert said(runs, rows, at_once=2)[0][0] == duration_text(2 * (10.0 + 1.0 + OVERHEAD_S))
@@ -78,8 +72,8 @@ def test_a_limit_ends_runs_and_several_at_a_time_share_the_time():
 
 
 def test_runs_without_similar_rows_are_counted():
-    runs = planned("method=svc,knn", "dataset=digits")
-    (other,) = planned("method=mlp", "dataset=digits")
+    runs = planned("method=svc,knn", "dataset=digits").runs
+    (other,) = planned("method=mlp", "dataset=digits").runs
     assert duration_lines(runs, [row(1.0, other)], "here", 1) == [
         "time: not known for 2 runs, which no row is similar to"
     ]

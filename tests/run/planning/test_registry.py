@@ -92,11 +92,6 @@ def test_flat_parameters_go_to_the_estimator_first_and_then_to_the_part_that_has
     assert same.get_params().items() >= {"estimator__C": 2.0, "n_estimators": 3}.items()
 
 
-def test_a_target_without_parts_is_a_path():
-    assert registry.target("sklearn.svm.SVC") == registry.target("sklearn.svm.SVC", {})
-    assert registry.load(COMPOSED).parts == {"estimator": SVC}
-
-
 @pytest.mark.parametrize(
     ("parts", "params", "named"),
     [

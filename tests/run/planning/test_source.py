@@ -1,10 +1,10 @@
 """The hash of a method's source: what is in it, and which edits change it."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from harness import python
 
 from kbench.run.planning import registry, source
 from kbench.run.planning.source import modules_of, source_sha256
@@ -42,9 +42,7 @@ def forget():
 
 def test_the_source_of_a_method_holds_whatever_its_import_loads():
     modules = sorted({path.partition(":")[0] for path in METHODS})
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTED, *modules], capture_output=True, text=True, check=True
-    )
+    done = python("-c", IMPORTED, *modules, check=True)
     for module, line in zip(modules, done.stdout.splitlines(), strict=True):
         assert set(line.split()) <= modules_of({(module, "")}), module
 

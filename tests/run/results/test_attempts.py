@@ -5,11 +5,9 @@ import datetime
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from result_rows import make_row
+from result_rows import CURVE, make_row
 
-from kbench.run.results.folder import Curve, ResultsFolder
-
-CURVE = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
+from kbench.run.results.folder import ResultsFolder
 
 
 def attempt(number, **changes):

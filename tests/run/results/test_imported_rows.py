@@ -4,19 +4,15 @@ changed."""
 import hashlib
 import json
 
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from result_rows import EPOCH, make_row
+from result_rows import CURVE, EPOCH, make_row, write_environment
 
 from kbench import read_rows
-from kbench.cli import main
 from kbench.errors import ConfigError
-from kbench.run.results.folder import TRIALS, Curve, ResultsFolder
+from kbench.run.results.folder import TRIALS, ResultsFolder
 from kbench.run.results.imported_rows import gather
-
-CURVE = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
 
 
 def content(folder):
@@ -33,12 +29,6 @@ def plain(folder, but=("schema_version", "attempt")):
     return sorted(frame.astype(str).to_json(orient="records", lines=True).splitlines())
 
 
-def environment(folder, name, text="{}"):
-    path = folder / "_environments" / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
 @pytest.fixture
 def folders(tmp_path):
     """An own folder, and another with a further attempt, a further run and a trial."""
@@ -52,7 +42,7 @@ def folders(tmp_path):
     )
     ResultsFolder(other).write(make_row(2, environment="ffffffff", tag="b"))
     ResultsFolder(other / TRIALS).write(make_row(3, variant="tune"))
-    environment(other, "ffffffff", '{"cpu": "other"}')
+    write_environment(other, "ffffffff", "other")
     return own, other
 
 
@@ -73,6 +63,7 @@ def test_rows_curves_and_environments_come_once(folders):
     assert list(curves["value"]) == [5.0, 4.0]
     assert json.loads((own / "_environments" / "ffffffff.json").read_text()) == {"cpu": "other"}
     assert "no description of environment 0a1b2c3d" in str(report)
+    assert "1 rows are further attempts of runs that both folders have" in str(report)
     again, _ = gather(own, other)
     assert (again.n_copied, again.n_present, again.renumbered) == (0, 3, [])
     assert len(plain(own)) == 4
@@ -80,7 +71,7 @@ def test_rows_curves_and_environments_come_once(folders):
 
 def test_an_environment_that_is_described_otherwise_is_named(folders):
     own, other = folders
-    environment(own, "ffffffff", '{"cpu": "mine"}')
+    write_environment(own, "ffffffff", "mine")
     report, _ = gather(own, other)
     assert "environment ffffffff is described otherwise here" in str(report)
     assert json.loads((own / "_environments" / "ffffffff.json").read_text()) == {"cpu": "mine"}
@@ -106,17 +97,6 @@ def test_all_attempts_of_both_folders_are_there(tmp_path_factory, attempts):
     assert {(row.key, row.started_at) for row in found.itertuples()} == began
     assert len(found) == len(began)
     assert not found.duplicated(["key", "attempt"]).any()
-
-
-def test_the_command_brings_and_compacts(folders, monkeypatch, capsys):
-    own, _ = folders
-    monkeypatch.chdir(own.parent)
-    assert main(["merge", "other/", "results_dir=own"]) == 0
-    out = capsys.readouterr().out
-    assert "1 rows are further attempts of runs that both folders have" in out
-    assert len(pd.read_parquet(own)) == 4
-    assert main(["merge", "nothing/", "results_dir=own"]) == 2
-    assert "'nothing/' is not one" in capsys.readouterr().err
 
 
 def test_a_folder_is_not_brought_to_itself(folders):

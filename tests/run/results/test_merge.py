@@ -30,38 +30,16 @@ def accuracies(folder):
     return frame["accuracy"].to_dict()
 
 
-def write_rows(folder, numbers, pause=0.0):
+def write_rows(folder, numbers):
     results = ResultsFolder(folder)
     for number in numbers:
         results.write(make_row(number))
-        time.sleep(pause)
 
 
 def merge_until(folder, stop, working):
     while not stop.is_set():
         merge(folder)
         working.set()
-
-
-def test_merge_while_another_process_writes(tmp_path):
-    write_rows(tmp_path, range(200))
-    writer = SPAWN.Process(target=write_rows, args=(tmp_path, range(200, 400), 0.01))
-    writer.start()
-    merges = 0
-    while writer.is_alive():
-        # The folder is read in the midst of it: rows only ever become more.
-        before = len(ResultsFolder(tmp_path).finished("0a1b2c3d", 1))
-        merge(tmp_path)
-        after = len(ResultsFolder(tmp_path).finished("0a1b2c3d", 1))
-        assert 200 <= before <= after
-        merges += 1
-    writer.join()
-    assert writer.exitcode == 0
-    assert merges >= 2
-    report = merge(tmp_path)
-    assert (report.rows, report.skipped) == (400, [])
-    assert seeds(tmp_path) == list(range(400))
-    assert len(list(tmp_path.glob("*.parquet"))) == 1
 
 
 @pytest.mark.parametrize("age_s", [0.0, 1e6])

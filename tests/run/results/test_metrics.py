@@ -155,14 +155,9 @@ class Detector:
         return X[:, 0]
 
 
-@given(data=st.data())
-def test_outliers_are_the_positive_rows_and_score_low(data):
-    rows = data.draw(st.lists(st.tuples(st.sampled_from([-1, 1]), TIED), min_size=2))
-    true, values = np.array([y for y, _ in rows]), np.array([v for _, v in rows])
+def test_outliers_are_the_positive_rows_and_score_low():
+    true, values = np.array([-1, 1, -1, 1, 1]), np.array([0.5, 0.25, -1.0, 0.5, 2.0])
     found = rank_outliers(Detector(), values[:, None], true)
-    if len(set(true)) == 1:
-        assert found == {"roc_auc": None, "average_precision": None}
-        return
     assert found == pytest.approx(
         {
             "roc_auc": sk.roc_auc_score(true == -1, -values),

@@ -8,14 +8,12 @@ import threading
 
 import pandas as pd
 import pytest
-from result_rows import make_row
+from result_rows import CURVE, make_row, sorted_rows, write_environment
 
 from kbench.cli import main
 from kbench.errors import ConfigError, DataError
-from kbench.run.results.folder import MODELS, TRIALS, Curve, ResultsFolder
+from kbench.run.results.folder import MODELS, TRIALS, ResultsFolder
 from kbench.run.results.publishing import MANIFEST, publish_rows, published_rows
-
-CURVE = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
 
 
 @pytest.fixture
@@ -27,9 +25,7 @@ def folder(tmp_path):
     folder.write(make_row(1, environment="ffffffff", status="timeout", accuracy=None))
     ResultsFolder(folder.path / TRIALS).write(make_row(3, variant="tune"))
     for name in ("0a1b2c3d", "ffffffff"):
-        path = folder.path / "_environments" / f"{name}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({"cpu": name}))
+        write_environment(folder.path, name, name)
     for name in ("_logs/a.txt", f"{MODELS}/a.npz"):
         (folder.path / name).parent.mkdir(exist_ok=True)
         (folder.path / name).write_text("private")
@@ -52,11 +48,6 @@ def served(tmp_path):
         server.shutdown()
 
 
-def compared(path):
-    frame = ResultsFolder(path).read(reference=False)
-    return frame.sort_values(["key", "environment", "attempt"], ignore_index=True)
-
-
 def test_what_is_published_comes_back_over_http_and_twice_is_once(
     folder, tmp_path, served, capsys, monkeypatch
 ):
@@ -67,7 +58,7 @@ def test_what_is_published_comes_back_over_http_and_twice_is_once(
     for expected in ("3 rows brought", "0 rows brought, 3 are here already"):
         assert main(["import", f"{served}index.html", "results_dir=new"]) == 0
         assert expected.partition(",")[0] in capsys.readouterr().out
-    pd.testing.assert_frame_equal(compared(tmp_path / "new"), compared(folder.path))
+    pd.testing.assert_frame_equal(sorted_rows(tmp_path / "new"), sorted_rows(folder.path))
     theirs = ResultsFolder(tmp_path / "new").read_curves(reference=False)
     pd.testing.assert_frame_equal(theirs, folder.read_curves(reference=False))
     assert ResultsFolder(tmp_path / "new").environments() == folder.environments()

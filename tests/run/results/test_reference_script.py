@@ -50,11 +50,17 @@ def curve(name, n):
     return Curve(curve=name, x_name="seconds", x=x, value=2.0 * x)
 
 
+def write(folder, *curves, number=0, cpu="one", **changes):
+    """Write a row of a clean work tree, with curves of three points or as given; its key."""
+    known = {"dirty": False, "environment": folder.store_environment({"cpu": cpu})}
+    row = make_row(number, **known | changes)
+    folder.write(row, [curve(one, 3) if isinstance(one, str) else one for one in curves])
+    return row["key"]
+
+
 def folder_with(tmp_path, **changes):
     folder = ResultsFolder(tmp_path / "fresh")
-    environment = folder.store_environment({"cpu": "one"})
-    row = make_row(environment=environment, dirty=False, **changes)
-    folder.write(row, [curve("objective", 1234), curve("gap", 1234), curve("short", 3)])
+    write(folder, curve("objective", 1234), curve("gap", 1234), "short", **changes)
     return folder
 
 
@@ -78,9 +84,8 @@ def test_what_a_folder_holds_is_read_back_as_reference(tmp_path, collected):
 
 def test_long_curves_keep_the_places_of_short_ones(tmp_path, collected):
     folder = folder_with(tmp_path)
-    run = make_row(1, environment=next(iter(folder.environments())), dirty=False)
     level = Curve(curve="level", x_name="seconds", x=[7.0, 1001.0], value=[2.0, 1.0])
-    folder.write(run, [curve("precision", 1234), level])
+    write(folder, curve("precision", 1234), level, number=1)
     curves = collected(folder).read_curves(reference=True).set_index("curve")
     assert {7.0, 1001.0} <= set(curves.loc["precision", "x"])
     assert len(curves.loc["precision"]) <= 503
@@ -88,47 +93,31 @@ def test_long_curves_keep_the_places_of_short_ones(tmp_path, collected):
 
 def test_progress_is_kept_of_the_first_seed_of_a_run_alone(tmp_path, collected):
     folder = folder_with(tmp_path, seed=1)
-    environment = next(iter(folder.environments()))
-    other = folder.store_environment({"cpu": "two"})
-    of_other = {"params": '{"C": 7}'}
-    for number, place, changes in (5, environment, {}), (6, environment, of_other), (7, other, {}):
-        row = make_row(number, environment=place, dirty=False, **changes)
-        folder.write(row, [curve("objective", 3), curve("level", 3)])
+    for changes in ({"number": 5}, {"number": 6, "params": '{"C": 7}'}, {"number": 7, "cpu": "2"}):
+        write(folder, "objective", "level", **changes)
     results = collected(folder)
-    rows = results.read(reference=True).set_index("key")
-    curves = results.read_curves(reference=True)
-    of_progress = rows.loc[curves["key"][curves["curve"] == "objective"].unique()]
-    assert sorted(zip(of_progress["seed"], of_progress["params"], strict=True)) == [
-        (1, rows["params"][rows["seed"] == 1].item()),
-        (6, '{"C": 7}'),
-        (7, rows["params"][rows["seed"] == 7].item()),
-    ]
-    assert set(curves["key"][curves["curve"] == "level"]) == set(rows.index[rows["seed"] > 1])
+    seeds = results.read(reference=True).set_index("key")["seed"]
+    curves = results.read_curves(reference=True).groupby("curve")["key"]
+    assert set(seeds[curves.get_group("objective")]) == {1, 6, 7}
+    assert set(seeds[curves.get_group("level")]) == {5, 6, 7}
 
 
 def test_runs_that_somebody_stopped_stay_out(tmp_path, collected):
     folder = folder_with(tmp_path)
-    environment = next(iter(folder.environments()))
-    stopped = make_row(1, status="interrupted", environment=environment, dirty=False)
-    folder.write(stopped, [curve("objective", 5)])
+    stopped = write(folder, "objective", number=1, status="interrupted")
     results = collected(folder)
     assert len(folder.read(reference=False)) == 2
     assert results.read(reference=True)["status"].tolist() == ["ok"]
-    assert stopped["key"] not in set(results.read_curves(reference=True)["key"])
+    assert stopped not in set(results.read_curves(reference=True)["key"])
 
 
 def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collected):
     folder = folder_with(tmp_path)
-    environment = next(iter(folder.environments()))
-    for i, name in enumerate(("svc", "kernel_svc", "linear_svc"), start=1):
-        row = make_row(i, method=name, environment=environment, dirty=False, experiment="first")
-        folder.write(row, [curve("objective", 3)])
+    for number, name in enumerate(("svc", "kernel_svc", "linear_svc"), start=1):
+        write(folder, "objective", number=number, method=name, experiment="first")
     collected(folder)
     later = ResultsFolder(tmp_path / "later")
-    later.store_environment({"cpu": "one"})
-    again = make_row(7, environment=environment, dirty=False, experiment="first,second")
-    again["seed"] = 1
-    later.write(again, [curve("gap", 3)])
+    write(later, "gap", number=7, seed=1, experiment="first,second")
     results = collected(later)
     rows = results.read(reference=True)
     found = rows[["method", "seed", "experiment"]].fillna("").to_numpy().tolist()
@@ -141,11 +130,9 @@ def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collecte
     first, second = ("first", "two", ["meka", "svc"]), ("second", "one", ["kernel_svc", "svc"])
     for name, cpu, methods in (first, second):
         folder = ResultsFolder(tmp_path / name)
-        environment = folder.store_environment({"cpu": cpu})
         for method in methods:
-            row = make_row(method=method, environment=environment, dirty=False)
-            row["key"] = f"{name}{method}".replace("_", "")
-            folder.write(row, [curve("objective", 3)])
+            key = f"{name}{method}".replace("_", "")
+            write(folder, "objective", cpu=cpu, method=method, key=key)
         results = collected(folder, keep_old=True)
     rows = results.read(reference=True)
     keys = ["firstmeka", "firstsvc", "secondkernelsvc", "secondsvc"]
@@ -162,9 +149,7 @@ def test_rows_that_stay_name_the_experiments_that_ask_for_their_run(tmp_path, co
     """Figures show the settings of their own experiments alone."""
     for name, method in (("old", "meka"), ("new", "kernel_svc")):
         folder = ResultsFolder(tmp_path / name)
-        environment = folder.store_environment({"cpu": name})
-        row = make_row(method=method, environment=environment, dirty=False)
-        folder.write({**row, "key": name, "experiment": None}, [curve("objective", 3)])
+        write(folder, "objective", cpu=name, method=method, key=name)
         asked = {} if name == "old" else {"old": "meka_fig7,meka_fig8", "new": "dcsvm_fig3"}
         results = collected(folder, keep_old=True, asked=asked)
     found = results.read(reference=True).set_index("key")["experiment"].to_dict()
@@ -178,9 +163,7 @@ def add(tmp_path, collected):
     def add(rows, keep_old=True):
         folder = ResultsFolder(tmp_path / "-".join(rows))
         for key, changes in rows.items():
-            environment = folder.store_environment({"cpu": changes.get("cpu", "one")})
-            told = {name: value for name, value in changes.items() if name != "cpu"}
-            folder.write(make_row(dirty=False, key=key, environment=environment, **told))
+            write(folder, key=key, **changes)
         return sorted(collected(folder, keep_old=keep_old).read(reference=True)["key"])
 
     return add
@@ -261,7 +244,7 @@ def test_the_description_counts_the_limits_that_held(tmp_path, collect):
 @pytest.mark.parametrize("dirty", [True, None])
 def test_rows_of_changed_and_of_unknown_code_are_refused_and_counted(tmp_path, collect, dirty):
     folder = folder_with(tmp_path)
-    folder.write(make_row(key="another", dirty=dirty))
+    write(folder, key="another", dirty=dirty)
     with pytest.raises(SystemExit, match="1 rows are of a work tree with changes, or of unknown"):
         collect(folder.path, tmp_path / "target")
     assert not (tmp_path / "target").exists()
@@ -373,12 +356,6 @@ def test_a_stage_leaves_out_methods_of_other_packages(script):
     for stage in PLAN.values():
         for command in stage["commands"]:
             script["words_of"](command, stage)
-
-
-def test_methods_of_other_packages_are_told_by_their_estimators(script):
-    foreign = script["foreign"]
-    assert all(map(foreign, ("svc", "linear_svc", "hist_gradient_boosting", "ridge")))
-    assert not any(map(foreign, ("kernel_svc", "meka", "dcpred", "no_such_method")))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

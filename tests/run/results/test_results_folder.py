@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from result_rows import make_row
+from result_rows import CURVE, make_row
 
 from kbench.errors import ConfigError, KbenchError
-from kbench.run.results.folder import Curve, ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import SCHEMA_VERSION, STATUSES, newest, schema, to_table
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -107,38 +107,28 @@ def test_wrong_value_is_refused_by_its_column(tmp_path, change, error, named):
     assert not (tmp_path / "results").exists()
 
 
-def test_what_was_not_measured_is_null(tmp_path):
-    folder = ResultsFolder(tmp_path)
-    folder.write(make_row())
-    frame = pd.read_parquet(tmp_path)
-    for column in ("rmse", "fit_wall_s", "model_bytes", "converged", "log"):
-        assert frame[column].isna().all()
-
-
 def test_an_attempt_that_is_written_again_replaces_row_and_curves(tmp_path):
     folder = ResultsFolder(tmp_path)
-    curve = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
-    first = folder.write(make_row(status="timeout"), [curve, {**curve, "curve": "gap"}])
+    first = folder.write(make_row(status="timeout"), [CURVE, {**CURVE, "curve": "gap"}])
     assert list(folder.read_curves()["value"]) == [3.0, 2.0, 3.0, 2.0]
     second = folder.write(make_row())
     assert second == first
     assert len(pd.read_parquet(tmp_path)) == 1
     assert folder.read_curves().empty
     with pytest.raises(ValueError, match="objective"):
-        folder.write(make_row(), [{**curve, "x": [0.0]}])
+        folder.write(make_row(), [{**CURVE, "x": [0.0]}])
 
 
 def test_curves_of_reference_rows_stand_until_a_row_replaces_theirs(tmp_path):
     folder = ResultsFolder(tmp_path)
     given = ResultsFolder(tmp_path / "_reference")
-    curve = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
-    given.write(make_row(), [curve])
-    given.write(make_row(key="another"), [{**curve, "value": [5.0, 4.0]}])
+    given.write(make_row(), [CURVE])
+    given.write(make_row(key="another"), [{**CURVE, "value": [5.0, 4.0]}])
     assert list(folder.read_curves(reference=True)["value"]) == [3.0, 2.0, 5.0, 4.0]
     assert folder.read_curves().empty
     folder.write(make_row(status="timeout"))
     assert list(folder.read_curves(reference=True)["value"]) == [5.0, 4.0]
-    folder.write(make_row(), [{**curve, "value": [7.0, 6.0]}])
+    folder.write(make_row(), [{**CURVE, "value": [7.0, 6.0]}])
     assert list(folder.read_curves(reference=True)["value"]) == [5.0, 4.0, 7.0, 6.0]
 
 
@@ -235,14 +225,16 @@ def test_what_is_no_row_is_named_and_skipped(tmp_path):
     (tmp_path / "empty.parquet").touch()
     (tmp_path / "text.parquet").write_text("no Parquet")
     (tmp_path / "folder.parquet").mkdir()
+    os.mkfifo(tmp_path / "pipe.parquet")
     (tmp_path / "sub").mkdir()
     shutil.copy(good, tmp_path / "sub" / "other.parquet")
     (tmp_path / "README.md").write_text("text")
-    damaged = {"foreign", "types", "cut", "empty", "text", "folder"}
+    damaged = {"foreign", "types", "cut", "empty", "text", "folder", "pipe"}
 
     assert len(folder.read()) == 1
     assert {line.split(".parquet")[0].rsplit("/")[-1] for line in folder.warnings} == damaged
     assert all("\n" not in line for line in folder.warnings)
+    assert "not a regular file" in "".join(folder.warnings)
     assert len(folder.finished("0a1b2c3d", 1)) == 1
     assert len(folder.warnings) == len(damaged)
 
@@ -358,11 +350,3 @@ def test_rows_without_what_identifies_them_are_skipped(tmp_path, name):
         f"skipped, no rows of kbench (two columns {name!r})",
     ]
     assert folder.merge().files == 1
-
-
-def test_a_pipe_among_the_rows_is_skipped(tmp_path):
-    folder = ResultsFolder(tmp_path)
-    folder.write(make_row(0))
-    os.mkfifo(tmp_path / "pipe.parquet")
-    assert len(folder.read()) == 1
-    assert "not a regular file" in "".join(folder.warnings)

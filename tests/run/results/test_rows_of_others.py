@@ -1,15 +1,13 @@
 """Two folders of two machines: merged, reported, published and brought back, every row is there."""
 
-import json
-
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from result_rows import make_row
+from result_rows import CURVE, make_row, sorted_rows, write_environment
 
 from kbench.cli import main
-from kbench.run.results.folder import Curve, ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import SCHEMA_VERSION
 
 # Schema version -> columns that it brought; an older file lacks them.
@@ -27,7 +25,6 @@ ADDED = {
 HERE, THERE = "0a1b2c3d", "ffffffff"
 MACHINES = {HERE: "A processor", THERE: "B processor"}
 HOSTILE = "<script>alert(1)</script>\x1b[2J=1+1"
-CURVE = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
 
 
 def rows(path, environment, accuracy):
@@ -39,9 +36,7 @@ def rows(path, environment, accuracy):
             make_row(number, method=method, environment=environment, accuracy=accuracy, **measured),
             [CURVE],
         )
-    described = path / "_environments" / f"{environment}.json"
-    described.parent.mkdir(exist_ok=True)
-    described.write_text(json.dumps({"cpu": MACHINES[environment]}))
+    write_environment(path, environment, MACHINES[environment])
     return folder
 
 
@@ -55,11 +50,6 @@ def as_version(path, version, **changes):
         field = table.schema.field(place)
         table = table.set_column(place, field, [pa.array([value], field.type)])
     pq.write_table(table.drop_columns(later), path)
-
-
-def compared(path):
-    frame = ResultsFolder(path).read(reference=False)
-    return frame.sort_values(["environment", "key", "attempt"], ignore_index=True)
 
 
 @pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
@@ -84,7 +74,7 @@ def test_rows_of_two_machines_are_merged_reported_published_and_brought_back(
     assert "other: 3 rows brought (environments: 3 of ffffffff)" in said
     assert "damaged.parquet: skipped, not a readable Parquet file" in said
     assert "left a row whose key is '../../escaped'" in said
-    merged = compared(tmp_path / "own")
+    merged = sorted_rows(tmp_path / "own")
     assert len(merged) == 5
     assert list(merged["accuracy"].dropna()) == [0.5, 0.5, 0.75, 0.75]
     assert not list(tmp_path.parent.rglob("*escaped*"))
@@ -102,7 +92,7 @@ def test_rows_of_two_machines_are_merged_reported_published_and_brought_back(
     assert HOSTILE not in said
     for page in (tmp_path / "site").rglob("*.html"):
         assert "<script>alert" not in page.read_text()
-    pd.testing.assert_frame_equal(compared(tmp_path / "back"), merged)
+    pd.testing.assert_frame_equal(sorted_rows(tmp_path / "back"), merged)
     folders = (ResultsFolder(tmp_path / name) for name in ("back", "own"))
     curves = [folder.read_curves(reference=False) for folder in folders]
     pd.testing.assert_frame_equal(*curves)

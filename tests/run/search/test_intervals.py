@@ -2,20 +2,15 @@
 
 import json
 import math
-import os
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
-from harness import run_here
+from harness import kbench, python, refusal, run_here, start, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.cli import main
 from kbench.config import composer, read_yaml
 from kbench.run.search import parameter_search
 from kbench.run.search.intervals import (
@@ -28,15 +23,15 @@ from kbench.run.search.intervals import (
 
 BOTH = pytest.mark.parametrize("kind", [RandomProposals, OptunaProposals])
 # A command as in an environment without Optuna.
-WITHOUT = """
+WITHOUT_OPTUNA = """
 import importlib.util, sys
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "optuna" else find(name, *rest)
 from kbench.cli import main
 sys.exit(main())
 """
-ASKED = ["method=svc", "dataset=iris", "method.C=interval(1e-2,1e3)", "tune.cv=2", "tune.runs=26"]
-ASKED += ["method.gamma=interval(1e-3,10)"]
+ASKED = ["tune", "method=svc", "dataset=iris", "tune.cv=2", "tune.runs=26"]
+ASKED += ["method.C=interval(1e-2,1e3)", "method.gamma=interval(1e-3,10)"]
 
 
 def space_of(*words):
@@ -49,25 +44,6 @@ def made(kind, space, seed):
         return kind(space, seed)
     pytest.importorskip("optuna", reason="Optuna is not installed")
     return kind(space, seed, "min")
-
-
-def start(here, *words, without=True):
-    program = ["-c", WITHOUT] if without else ["-m", "kbench"]
-    return subprocess.Popen(
-        [sys.executable, "-P", *program, "tune", *words],
-        cwd=here,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def tune(here, *words, check=0, without=True):
-    process = start(here, *words, without=without)
-    out, err = process.communicate(timeout=200)
-    assert process.returncode == check, err
-    return out, err
 
 
 def trials(here):
@@ -183,17 +159,16 @@ def test_without_optuna_proposals_are_random(monkeypatch):
 
 
 def test_a_search_that_was_stopped_goes_on(tmp_path):
-    process = start(tmp_path, *ASKED)
-    until = time.monotonic() + 60
-    while len(list((tmp_path / "results" / "_tune").glob("*.parquet"))) < 4:
-        assert time.monotonic() < until, process.communicate()
-        time.sleep(0.02)
+    program = ("-P", "-c", WITHOUT_OPTUNA)
+    process = start(tmp_path, *ASKED, program=program)
+    wait_for(lambda: len(list((tmp_path / "results" / "_tune").glob("*.parquet"))) >= 4)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert "random settings (pip install 'kbench[optuna]'" in err
     assert (process.returncode, "Traceback" in err) == (130, False)
     before = trials(tmp_path).query("status == 'ok'")
-    out, _ = tune(tmp_path, *ASKED)
+    done = python(*program, *ASKED, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     after = trials(tmp_path)
     assert len(after) == 26
     assert (after["attempt"] == 1).all()
@@ -209,12 +184,12 @@ def test_a_search_that_was_stopped_goes_on(tmp_path):
     said = tuned["meta"]["tuned"]
     assert (said["sampler"], said["trials"], said["complete"]) == ("random", 26, False)
     assert said["rungs"] == [{"rows": said["rows"], "candidates": 13}]
-    assert "the budget of 26 runs is reached" in out
+    assert "the budget of 26 runs is reached" in done.stdout
 
 
 def test_the_command_takes_optuna(tmp_path):
     pytest.importorskip("optuna", reason="Optuna is not installed")
-    _, err = tune(tmp_path, *ASKED, without=False)
+    err = kbench(tmp_path, *ASKED, check=0).stderr
     assert "settings of Optuna's TPE: C in [0.01, 1000] (log scale), gamma in" in err
     assert len(trials(tmp_path)) == 26
     said = read_yaml(tmp_path / "configs" / "tuned" / "svc-iris.yaml")["meta"]["tuned"]
@@ -247,7 +222,4 @@ def test_a_space_of_few_settings_comes_to_its_end(tmp_path, monkeypatch):
 )
 def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
-    assert main(["tune", "method=svc", "dataset=iris", *words]) == 2
-    err = capsys.readouterr().err.strip().splitlines()
-    assert len(err) == 1
-    assert said in err[0]
+    assert said in refusal(capsys, "tune", "method=svc", "dataset=iris", *words)

@@ -1,17 +1,15 @@
 """`kbench tune` as a user starts it: what it chooses, what it never sees, stopping and going on."""
 
 import json
-import os
 import signal
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
+import harness
 import numpy as np
 import pandas as pd
 import pytest
-from harness import run_here, wait_for
+from harness import refusal, run_here, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
@@ -55,13 +53,7 @@ def here(here, config_file):
 
 
 def start(*words):
-    return subprocess.Popen(
-        [sys.executable, "-m", "kbench", *words],
-        env=os.environ | {"PYTHONPATH": str(HERE)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return harness.start(Path.cwd(), *words, env={"PYTHONPATH": str(HERE)})
 
 
 def kbench(*words, check=0):
@@ -375,18 +367,13 @@ def test_an_experiment_is_tuned_pair_by_pair_with_one_budget(experiments, capsys
         assert {run.tuned for run in without} == {None}
         alone = make_plan(hydra, ["method=svc"]).runs  # the set is for those that name it
         assert [run.tuned for run in alone] == [None]
-    assert main(["experiment=own"]) == 2
-    assert (
-        "scored on held-out training rows by `kbench tune experiment=own`"
-        in capsys.readouterr().err
-    )
+    said = "scored on held-out training rows by `kbench tune experiment=own`"
+    assert said in refusal(capsys, "experiment=own")
 
 
 def test_an_experiment_that_names_a_set_of_no_files(experiments, capsys):
-    assert main(["plan", "experiment=uses"]) == 2
-    assert "plan.tuned is 'mine', and no file of configs/tuned is called METHOD-DATASET-mine" in (
-        capsys.readouterr().err
-    )
+    said = "plan.tuned is 'mine', and no file of configs/tuned is called METHOD-DATASET-mine"
+    assert said in refusal(capsys, "plan", "experiment=uses")
 
 
 def read_tuned(name):
@@ -420,10 +407,7 @@ def read_tuned(name):
     ],
 )
 def test_mistakes_are_one_line(here, experiments, capsys, words, said):
-    assert main(["tune", *words]) == 2
-    err = capsys.readouterr().err.strip().splitlines()
-    assert len(err) == 1
-    assert said in err[0]
+    assert said in refusal(capsys, "tune", *words)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 500), st.integers(2, 5), st.integers(1, 1000))
