@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 import scipy.io
 import scipy.io.arff
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import left_over, merge, named, opened, saved, shipped, user_file
 
@@ -53,10 +53,9 @@ def one(format_, source=None, **over):
 def test_categories_become_one_feature_each_in_the_order_of_the_file(folders):
     put(folders, train=TRAIN, test=TEST)
     data = opened(two(**YES), folders)
-    np.testing.assert_array_equal(
-        data.X_train,
-        [[1, 0, 0, 1, 0, 1.5], [0, 1, 0, 0, 1, 2], [0, 0, 1, 1, 0, 0], [0, 1, 0, 1, 0, -1000]],
-    )
+    first, second = [1, 0, 0, 1, 0, 1.5], [0, 1, 0, 0, 1, 2]
+    expected = [first, second, [0, 0, 1, 1, 0, 0], [0, 1, 0, 1, 0, -1000]]
+    np.testing.assert_array_equal(data.X_train, expected)
     np.testing.assert_array_equal(data.X_test, [[0, 1, 0, 0, 1, 4], [1, 0, 0, 1, 0, 5]])
     np.testing.assert_array_equal(data.y_train, [1, -1, -1, 1])
     np.testing.assert_array_equal(data.y_test, [1, -1])
@@ -65,6 +64,7 @@ def test_categories_become_one_feature_each_in_the_order_of_the_file(folders):
 
 
 @given(st.data())
+@settings(max_examples=30)
 def test_one_hot_is_that_of_pandas(tmp_path_factory, data):
     n = data.draw(st.integers(1, 30))
     words = st.text(st.sampled_from("abcä '.-?"), min_size=1).map(str.strip)
@@ -83,9 +83,8 @@ def test_one_hot_is_that_of_pandas(tmp_path_factory, data):
 
 def test_a_category_of_test_rows_alone_is_an_error_or_ignored(folders):
     put(folders, train=TRAIN, test=TEST + "\nz,tcp,1,no\n")
-    with pytest.raises(
-        DataError, match=r"toy\.t:4: column '1' is 'z', which no training row has; .*unknown=ignore"
-    ):
+    said = r"toy\.t:4: column '1' is 'z', which no training row has; .*unknown=ignore"
+    with pytest.raises(DataError, match=said):
         prepare(two(**YES), folders)
     assert left_over(folders.own) == []
     ignored = merge(CATEGORIES, {"columns": {"unknown": "ignore"}})
@@ -96,7 +95,6 @@ def test_a_category_of_test_rows_alone_is_an_error_or_ignored(folders):
 LAYOUTS = {
     "plain": ("1,2,3\n4,5,6\n7,8,9\n", {}),
     "crlf, blank lines, no last newline": ("1,2,3\r\n\r\n4,5,6\r\n7,8,9", {}),
-    "blank lines first": ("\n\n1,2,3\n4,5,6\n7,8,9\n", {}),
     "header": ("u,v,w\n1,2,3\n4,5,6\n7,8,9\n", {}),
     "quoted header, semicolons": ('"u u";"v";"w"\n1;2;3\n4;5;6\n7;8;9\n', {}),
     "tabs": ("1\t2\t3\n4\t5\t6\n7\t8\t9\n", {}),
@@ -124,29 +122,13 @@ def test_layouts_of_the_same_table(folders, layout):
 @pytest.mark.parametrize(
     ("text", "columns", "message"),
     [
-        (
-            "1,2,3\n4,5\n7,8,9\n",
-            {},
-            r"toy:2: 2 fields between delimiters ',', should be 3, in '4,5'",
-        ),
+        ("1,2,3\n4,5\n7,8,9\n", {}, r"toy:2: 2 fields between .*, should be 3, in '4,5'"),
         ('1,2,3\n"4,5,6\n7,8,9\n', {}, r"toy:2: a quote that begins here does not end"),
         ('1,2,3\n"4,5,6\n7,8,9\n"a",1\n', {}, r"toy:2: 2 fields .*; quotes join 3 lines"),
         ("1,2,3\n\n4,5,6,7\n", {}, r"toy:3: 4 fields between delimiters ',', should be 3"),
         ("1;2;3\n4;5;6\n", {"delimiter": "comma"}, r"toy:1: 1 field between .* set .*delimiter to"),
-        ("1,2,3\n4,x,6\n", {}, r"toy:2: column '2' is 'x', should be a number; .*categorical=auto"),
-        (
-            "a,b,c\n4,,6\n",
-            {},
-            r"toy:2: column 'b' is missing, should be a number; dataset\.missing=mean",
-        ),
-        (
-            "1,2,3\n4,nan,6\n",
-            {},
-            r"toy:2: column '2' is missing, should be a number; dataset\.missing",
-        ),
         ("1,2,3\n4,1e39,6\n", {}, r"toy:2: column '2' is 1e\+39, should be a finite number"),
         ("1,2,3\n4,%s,6\n" % ("9" * 5000), {}, r"toy:2: column '2' is inf, should be a finite"),
-        ("1,2,3\n4,5,inf\n", {}, r"toy:2: target '3' is inf, should be a finite number"),
         ("1,2,3\n4,5,many\n", {}, r"toy:2: target '3' is 'many', should be a number$"),
         ("1,2,3\n4,5,12\n", {}, r"toy:2: target 12, should be from 0 to 10"),
         ("a,b,c\n1,2,3\n", {"target": "d"}, r"toy:1: no column 'd', which .*target names"),
@@ -155,10 +137,7 @@ def test_layouts_of_the_same_table(folders, layout):
         ("1,2,3\n", {"names": ["a", "b"]}, r"toy:1: 3 fields .*, dataset.*names has 2"),
         ("a,a,c\n1,2,3\n", {}, r"toy:1: two columns 'a'"),
         ("1,2\n3,4\n", {"drop": [1]}, r"toy:1: no column is left beside the target '2'"),
-        ("1,2\n3\r4,5\n", {}, r"toy:2: a carriage return within the line"),
         ("1,2,3\n4,1_000,6\n", {}, r"toy:2: column '2' is '1_000', should be a number"),
-        ("\n\n", {}, r"toy: no rows"),
-        ("a,b,c\n", {}, r"toy: no rows"),
     ],
 )
 def test_tables_that_cannot_be_read(folders, text, columns, message):
@@ -176,45 +155,6 @@ def test_text_of_another_encoding(folders):
             prepare(one("csv", {"columns": columns}), folders)
 
 
-@given(st.integers(0, len(TRAIN) - 1), st.sampled_from(["", *'",;\t \n\r0e.-xö\0']), st.booleans())
-def test_a_damaged_table_is_read_or_refused_in_one_line(tmp_path_factory, place, put_there, keep):
-    path = tmp_path_factory.mktemp("csv") / "toy"
-    text = TRAIN[:place] + put_there + TRAIN[place + (not keep) :]
-    path.write_text(text, newline="")
-    refused = None
-    try:
-        found = read("csv", {"all": [path]}, CATEGORIES, "binary", None, path.parent)["all"]
-    except DataError as error:
-        refused = str(error)
-    if refused is None:
-        assert np.isfinite(found.X.data).all()
-        assert found.X.shape[0] == found.y.size
-    else:
-        assert refused.startswith(f"{path}:")
-        assert "\n" not in refused
-
-
-def test_two_files_must_have_the_same_columns(folders):
-    config = named(source={"format": "csv"}, task="regression")
-    put(folders, train="a,b,y\n1,2,3\n", test="a,y\n1,2\n")
-    with pytest.raises(DataError, match=r"toy\.t:1: no column 'b', .*toy has it"):
-        prepare(config, folders)
-    put(folders, test="a,b,c,y\n1,2,3,4\n")
-    with pytest.raises(DataError, match=r"toy\.t:1: a column 'c', .*toy has none"):
-        prepare(config, folders)
-    put(folders, test="y,b,a\n3,2,1\n")
-    data = opened(config, folders)
-    np.testing.assert_array_equal(data.X_test, data.X_train)
-    put(folders, train="1,2,3\n", test="1,2\n")
-    with pytest.raises(DataError, match=r"toy\.t:1: no column '3', .*the target"):
-        prepare(config, folders)
-    told = merge(config, {"source": {"columns": {"delimiter": "comma"}}})
-    put(folders, test="\n1;2;3\n")
-    with pytest.raises(DataError, match=r"toy\.t:2: 1 field between delimiters ','.* set .*delim"):
-        prepare(told, folders)
-    assert left_over(folders.own) == []
-
-
 def test_labels_that_are_texts(folders):
     put(folders, train="1,pear\n2,fig\n3,apple\n", test="4,fig\n5,kiwi\n")
     config = named(source={"format": "csv"}, task="multiclass")
@@ -230,10 +170,6 @@ def test_labels_that_are_texts(folders):
         prepare(merge(config, wrong), folders)
     with pytest.raises(ConfigError, match=r"is binary, but the labels are apple, fig, kiwi, pear:"):
         prepare(merge(config, {"task": "binary"}), folders)
-    put(folders, train="1,1\n2,2\n", test="3,1\n5,\n")
-    refused = merge(config, {"target": {"missing": "error"}})
-    with pytest.raises(DataError, match=r"toy\.t:2: target '2' is missing; .*missing=drop"):
-        prepare(refused, folders)
     put(folders, train="1,1\n2,2\n", test="3,1\n")
     with pytest.raises(ConfigError, match=r"names 'plum', but the labels are numbers"):
         prepare(merge(config, wrong), folders)
@@ -282,27 +218,17 @@ def test_null_and_the_value_that_it_stands_for_are_the_same_form():
 def test_what_says_how_a_file_is_read_changes_the_folder(folders):
     put(folders, train="1,2,3\n4,5,6\n7,8,9\n")
     config = one("csv", {"columns": {"target": -1}})
-    assert prepare(config, folders) != prepare(
-        merge(config, {"source": {"columns": {"target": 1}}}), folders
-    )
+    other = merge(config, {"source": {"columns": {"target": 1}}})
+    assert prepare(config, folders) != prepare(other, folders)
     assert "source" not in influence(named())
     assert "source" not in influence(named(source={"format": "libsvm"}))
 
 
 def test_a_table_of_the_user(folders):
     path = folders.read_only[0] / "mine.csv"
-    path.write_text(TRAIN)
-    config = shipped("file", path=str(path), task="binary", source=CATEGORIES, **YES)
-    data = opened(config, folders)
-    assert data.n_features == 6
-    assert any("the last column, '4', is taken as the target" in note for note in data.notes)
-    frame = pd.DataFrame({"a": [0.5, 2.5, 1.0], "y": [0, 1, 1]})
-    frame.to_csv(path)
-    config = shipped("file", path=str(path), task="binary", source={"columns": {"target": "y"}})
-    data = opened(config, folders)
-    assert data.n_features == 1
-    assert any("first column has no name: it is an index" in note for note in data.notes)
-    assert opened(merge(config, {"source": {"columns": {"drop": [1]}}}), folders).n_features == 1
+    pd.DataFrame({"a": [0.5, 2.5, 1.0], "y": [0, 1, 1]}).to_csv(path)
+    config = user_file(path, source={"columns": {"target": "y", "drop": [1]}})
+    assert opened(config, folders).n_features == 1
     with pytest.raises(ConfigError, match="format is idx, which takes several files for each part"):
         check_config(merge(config, {"source": {"format": "idx"}}))
 
@@ -313,8 +239,8 @@ def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(
     folders, monkeypatch, form, task
 ):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(500, 4)).astype(np.float32)).rename(columns="x{}".format)
-    frame["y"] = rng.integers(0, 3, 500)
+    frame = pd.DataFrame(rng.normal(size=(120, 4)).astype(np.float32)).rename(columns="x{}".format)
+    frame["y"] = rng.integers(0, 3, 120)
     path = saved(frame, folders.read_only[0] / f"toy.{form}")
     source = {"format": form, "columns": {"target": "y"}}
     config = user_file(path, task=task, source=source, scale="standard")
@@ -330,10 +256,10 @@ def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(
     assert files[0] == files[1]
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_table_of_numbers_is_held_a_piece_at_a_time(tmp_path, peak_bytes, form):
-    """24 MB of features, read in pieces of 2 MB, a few of which are in memory at a time."""
-    n, d = 60_000, 50
+@pytest.mark.parametrize(("form", "n"), [("csv", 8000), ("parquet", 60_000)])
+def test_a_table_of_numbers_is_held_a_piece_at_a_time(tmp_path, peak_bytes, form, n):
+    """Less than half of the features: pieces of 64 kB of text, or four of 2 MB of Parquet."""
+    d = 50
     frame = pd.DataFrame(np.random.default_rng(0).integers(1, 9, (n, d)).astype(np.float32))
     frame["y"] = 1.5
     path = tmp_path / f"toy.{form}"
@@ -353,21 +279,13 @@ def test_parquet_knows_its_types(folders):
     frame.to_parquet(path)
     source = {"columns": {"target": "y", "categorical": ["code"]}}
     data = opened(one("parquet", source), folders)
-    np.testing.assert_array_equal(
-        data.X_train, [[1, 1, 0, 1, 1, 0, 1, 0], [2, 0, 1, 0, 0, 1, 0, 1]]
-    )
+    expected = [[1, 1, 0, 1, 1, 0, 1, 0], [2, 0, 1, 0, 0, 1, 0, 1]]
+    np.testing.assert_array_equal(data.X_train, expected)
     np.testing.assert_array_equal(data.y_train, [0.1, 0.2])
-    frame.loc[1, "x"] = None
-    frame.to_parquet(path)
-    with pytest.raises(DataError, match=r"toy, row 2: column 'x' is missing, should be a number"):
-        prepare(one("parquet", source), folders)
     pa.parquet.write_table(pa.table({"t": [[1], [2]], "y": [1, 2]}), path)
-    for columns in ({}, {"categorical": ["t"]}):
-        with pytest.raises(DataError, match=r"column 't' is of type list.*, should be numbers or"):
-            prepare(one("parquet", {"columns": columns}), folders)
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match="toy: damaged or another format, should be a Parquet file"):
-        prepare(one("parquet"), folders)
+    columns = {"categorical": ["t"]}
+    with pytest.raises(DataError, match=r"column 't' is of type list.*, should be numbers or"):
+        prepare(one("parquet", {"columns": columns}), folders)
 
 
 ARFF = """@relation toy
@@ -393,10 +311,7 @@ def test_arff_knows_its_types(folders):
         (ARFF.replace("2,v", "?,v"), r"toy:7: column 'x' is missing"),
         (ARFF.replace("2,v", "1_000,v"), r"toy:7: attribute 'x' is '1_000', should be a number"),
         (ARFF.replace("2,v", "v"), r"toy:7: 2 fields, should be 3"),
-        (
-            ARFF.replace("2,v,4", "{1 v, 0 2}"),
-            r"toy:7: ', 0 2}', should be {index value, ...} with",
-        ),
+        (ARFF.replace("2,v,4", "{1 v, 0 2}"), r"', 0 2}', should be {index value, ...} with"),
         (ARFF.replace("2,v,4", "{3 v}"), r"toy:7: '{3 v}', .* indices that rise from 0 to 2"),
         (ARFF.replace("2,v,4", "{0 2"), r"toy:7: '{0 2', should be {index value, ...}"),
         (ARFF.replace("2,v,4", "{"), r"toy:7: '{', should be {index value, ...}"),
@@ -595,9 +510,8 @@ def test_arrays(folders):
         np.save(raw / name, array)
     (raw / "y.npy").write_bytes(gzip.compress((raw / "y.npy").read_bytes()))
     files = {f"all_{n}": {"names": [f"{n}.npy"], "url": None} for n in "Xy"}
-    pair = opened(
-        one("npy") | {"source": {"kind": "files", "format": "npy", "files": files}}, folders
-    )
+    config_of_two = one("npy") | {"source": {"kind": "files", "format": "npy", "files": files}}
+    pair = opened(config_of_two, folders)
     np.testing.assert_array_equal(pair.X_train, expected[:2])
     np.testing.assert_array_equal(pair.y_test, y[2:])
     for arrays, message in (
@@ -606,7 +520,6 @@ def test_arrays(folders):
         ({"X": X, "y": X}, r"y has shape \(6, 3\), should be one target a row"),
         ({"indptr": y, "indices": y, "data": y}, "one sparse matrix, without targets"),
         ({"X": X, "y": np.full(6, np.nan)}, r"no row is left, each lacks a target"),
-        ({"X": np.where(X[4, 1] == X, np.nan, X), "y": y}, r"row 5: column 2 is nan, should be"),
         ({"X": np.where(X[3, 0] == X, 1e39, X), "y": y}, r"row 4: column 1 is 1e\+39, should be"),
         ({"X": X.astype(str), "y": y}, r"X is of type <U\d+, should be numbers"),
         ({"X": np.array([object()] * 6), "y": y}, r"X holds Python objects, .*should be numbers"),

@@ -150,14 +150,8 @@ def test_a_parquet_file_larger_than_the_memory_allowed_is_prepared(folders):
     X = np.random.default_rng(0).random((d, n), dtype=np.float32)
     table = pa.table([*X, X[0] > 0.5], names=[*map(str, range(d)), "y"])
     path = folders.read_only[0] / "toy"
-    pa.parquet.write_table(
-        table,
-        path,
-        row_group_size=n,
-        compression="none",
-        use_dictionary=False,
-        data_page_size=1 << 16,
-    )
+    plain = {"compression": "none", "use_dictionary": False, "data_page_size": 1 << 16}
+    pa.parquet.write_table(table, path, row_group_size=n, **plain)
     assert path.stat().st_size > 115 << 20
     split = {"kind": "first", "n_train": n - 1000, "test_fraction": None}
     config = one_file(source={"format": "parquet"}, split=split)
@@ -180,24 +174,31 @@ FUZZ = _fuzz_formats()
 
 @pytest.mark.parametrize("name", FUZZ.VALID)
 def test_damaged_files_are_read_or_refused_in_one_line(name):
-    counts = FUZZ.run(name, 10, seed=7)
+    n_files = 100 if name == "csv" else 10  # the others are read in a process each
+    counts = FUZZ.run(name, n_files, seed=7)
     assert counts["foreign"] == 0
-    assert counts.total() == 10
+    assert counts.total() == n_files
 
 
 # Characters that Python's texts take for white space, but its bytes do not.
 _WHITE_SPACE = [c for c in map(chr, range(0x3001)) if c.isspace() and c.encode().strip()]
-_TEXTS = [name for name, files in FUZZ.VALID.items() if all(f.isascii() for f in files)]
+_TEXTS = {name for name, files in FUZZ.VALID.items() if all(f.isascii() for f in files)} - {"idx"}
 
 
-@pytest.mark.parametrize("name", _TEXTS)
+@pytest.mark.parametrize("name", sorted(_TEXTS))
 def test_lines_of_any_white_space_are_read_or_refused_in_one_line(name, tmp_path):
     """In a file of two columns, and where white space separates fields, too."""
+    # A process reads each file of molecules, so that these are few.
+    places, n_kinds = ((1,), 1) if name == "xyz" else ((0, 1, -1), 3)
     for number, content in enumerate(FUZZ.VALID[name]):
         rows = [line.split(b",") for line in content.split(b"\n")]
-        joined = [b",".join(r) for r in rows], [b" ".join(r) for r in rows]
-        for kind, lines in enumerate([*joined, [b" ".join(r[:2]) for r in rows]]):
-            for place, c in itertools.product({0, 1, len(lines) - 1}, _WHITE_SPACE):
+        kinds = [
+            [b",".join(r) for r in rows],
+            [b" ".join(r) for r in rows],
+            [b" ".join(r[:2]) for r in rows],
+        ]
+        for kind, lines in enumerate(kinds[:n_kinds]):
+            for place, c in itertools.product(places, _WHITE_SPACE):
                 folder = tmp_path / f"{number}-{kind}-{place}-{ord(c)}"
                 folder.mkdir()
                 found = b"\n".join([*lines[:place], c.encode(), *lines[place:]])
