@@ -3,11 +3,12 @@
 import copy
 import os
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import yaml
 
-from kbench.data import open_prepared, prepare
+from kbench.data import open_prepared, prepare, read_rows
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 BASE = yaml.safe_load((CONFIGS / "config.yaml").read_text())["dataset"] | {"task": None}
@@ -48,6 +49,17 @@ def rows_of(data):
     return np.vstack(dense)
 
 
+def later_rows(config, folders, preparation, **options):
+    """Rows of a config as a model takes them."""
+    scratch = Path(mkdtemp(dir=folders.read_only[0]), "rows")
+    return read_rows(config, folders, preparation, scratch, **options)
+
+
+def features_of(preparation, rows):
+    """Their features as one dense matrix."""
+    return np.vstack(list(preparation.features(rows)))
+
+
 def saved(frame, path):
     """A table in the format that the path's suffix names; texts of ARFF are strings."""
     if path.suffix == ".csv":
@@ -61,6 +73,13 @@ def saved(frame, path):
         head = "".join(f"@attribute '{name}' {kind}\n" for name, kind in pairs)
         rows = frame.to_csv(index=False, header=False, na_rep="?")
         path.write_text(f"@relation r\n{head}@data\n{rows}")
+    return path
+
+
+def csv_file(folders, lines):
+    """The file t.csv of these lines in the read-only folder."""
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join(lines))
     return path
 
 

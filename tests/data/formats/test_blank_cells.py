@@ -9,34 +9,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from support import merge, opened, rows_of, saved, user_file
-from test_kinds_of_values import TABLES, WRITERS, N, X, Y, config_of
+from support import csv_file, features_of, later_rows, merge, opened, rows_of, saved, user_file
+from test_kinds_of_values import READ_OTHERWISE, TABLES, N, X, Y, config_of
 
-from kbench.data import prepare, read_rows
-from kbench.data.formats import FORMATS
+from kbench.data import prepare
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import DataError
 
 FIRST = {"split": {"kind": "first", "n_train": 40}}
-
-
-@pytest.mark.parametrize("form", sorted(WRITERS))
-def test_nothing_is_required_of_a_row_that_is_left_out(folders, form):
-    features, labels = X.copy(), Y.copy()
-    blank = [5, 30, N - 1]
-    features[blank], labels[blank] = np.nan, np.nan
-    config = config_of(form, folders, features, labels)
-    data = opened(config, folders)
-    whole = np.delete(X, blank, axis=0).astype(np.float32)
-    np.testing.assert_array_equal(rows_of(data), whole)
-    assert any("3 rows without a target left out" in note for note in data.notes)
-    with pytest.raises(DataError, match="missing"):
-        prepare(merge(config, {"target": {"missing": "error"}}), folders)
-    features[7, 1] = np.nan
-    with pytest.raises(DataError, match=r"missing|is nan|'nan'") as error:
-        prepare(config_of(form, folders, features, labels), folders)
-    place = {"libsvm": ":8:", "csv": ":9:", "arff": ":14:"}.get(form, "row 8:")
-    assert place in str(error.value)  # counted with the rows that are left out
 
 
 @pytest.mark.parametrize("form", TABLES)
@@ -85,30 +65,24 @@ def test_a_column_of_texts_may_lack_all_of_them_in_the_test_file(folders, form, 
 @pytest.mark.parametrize("where", ["path", "test_path"])
 def test_a_column_of_one_file_alone_is_dropped_if_the_command_says_so(folders, form, where):
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
-    parts = {"path": frame[:40], "test_path": frame[40:]}
-    parts[where] = parts[where].assign(z=1.0)[["z", "a", "b", "c", "y"]]
-    files = {
-        key: str(saved(part, folders.read_only[0] / f"{key}.{form}")) for key, part in parts.items()
-    }
+    same = {"path": frame[:40], "test_path": frame[40:]}
+    more = {**same, where: same[where].assign(z=1.0)[["z", "a", "b", "c", "y"]]}
+
+    def read(parts, task="binary", **columns):
+        for key, part in parts.items():
+            saved(part, folders.read_only[0] / f"{key}.{form}")
+        train, test = (folders.read_only[0] / f"{key}.{form}" for key in parts)
+        told = {"task": task, "source": {"columns": columns}}
+        return opened(user_file(train, test_path=str(test), **told), folders)
+
     with pytest.raises(DataError, match=r"column 'z', .*columns\.drop=\[z\] leaves it out"):
-        opened(user_file(files["path"], test_path=files["test_path"]), folders)
+        read(more)
     for task in ("binary", None):
-        columns = {"source": {"columns": {"drop": ["z"]}}, "task": task}
-        data = opened(
-            user_file(files["path"], **merge(columns, {"test_path": files["test_path"]})), folders
-        )
-        np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
-    columns["source"]["columns"]["drop"] = ["zz"]
+        np.testing.assert_array_equal(rows_of(read(more, task, drop=["z"])), X.astype(np.float32))
     with pytest.raises(DataError, match="column 'z'"):
-        opened(
-            user_file(files["path"], **merge(columns, {"test_path": files["test_path"]})), folders
-        )
-    saved(frame[:40], folders.read_only[0] / f"path.{form}")
-    saved(frame[40:], folders.read_only[0] / f"test_path.{form}")
+        read(more, drop=["zz"])
     with pytest.raises(DataError, match="no column 'zz' here nor in the other files"):
-        opened(
-            user_file(files["path"], **merge(columns, {"test_path": files["test_path"]})), folders
-        )
+        read(same, drop=["zz"])
 
 
 @pytest.mark.parametrize("form", TABLES)
@@ -121,10 +95,10 @@ def test_later_rows_may_have_what_training_left_out_and_nothing_else(folders, fo
     def written(frame, form, name):
         return saved(frame, folders.read_only[0] / f"{name}.{form}")
 
-    def features(frame, later, scratch):
+    def features(frame, later):
         config = user_file(written(frame, later, "later"))
-        rows = read_rows(config, folders, data.preparation, folders.own / f"{later}-{scratch}")
-        return next(data.preparation.features(rows))[:, 0]
+        rows = later_rows(config, folders, data.preparation)
+        return features_of(data.preparation, rows)[:, 0]
 
     path = written(frame.assign(y=Y), form, "t")
     data = opened(user_file(path, source={"columns": columns}), folders)
@@ -132,12 +106,12 @@ def test_later_rows_may_have_what_training_left_out_and_nothing_else(folders, fo
     said = r"a column 'z', the training file had none; .*drop=\[z\]"
     for later in TABLES:
         expected = X[:, 0].astype(np.float32)
-        np.testing.assert_array_equal(features(frame, later, 1), expected)
+        np.testing.assert_array_equal(features(frame, later), expected)
         alone = frame[["größte Höhe"]].rename(columns=partial(normalize, "NFD"))
-        np.testing.assert_array_equal(features(alone.assign(y=Y), later, 2), expected)
-        np.testing.assert_array_equal(features(alone, later, 3), expected)
+        np.testing.assert_array_equal(features(alone.assign(y=Y), later), expected)
+        np.testing.assert_array_equal(features(alone, later), expected)
         with pytest.raises(DataError, match=said):
-            features(frame.assign(z="text"), later, 4)
+            features(frame.assign(z="text"), later)
 
 
 @pytest.mark.parametrize("form", TABLES)
@@ -150,22 +124,21 @@ def test_a_further_column_of_later_rows_is_dropped_if_the_command_says_so(folder
     data = opened(user_file(path, source={"columns": columns}), folders)
     later = saved(frame.drop(columns="id").assign(z=1.0), folders.read_only[0] / f"later.{form}")
 
-    def features(scratch, **columns):
+    def features(**columns):
         config = user_file(later, source={"columns": columns})
-        own = {"own_source": bool(columns)}
-        rows = read_rows(config, folders, data.preparation, later.parent / scratch, **own)
-        return next(data.preparation.features(rows))
+        rows = later_rows(config, folders, data.preparation, own_source=bool(columns))
+        return features_of(data.preparation, rows)
 
     with pytest.raises(DataError, match=r"columns\.drop=\[z\] leaves it out"):
-        features("first")
+        features()
     with pytest.raises(DataError, match=r"columns\.drop names 'a', a feature of the model"):
-        features("second", drop=["z", "a"])
+        features(drop=["z", "a"])
     expected = np.c_[X[:, 0], words == "down", words == "up"].astype(np.float32)
-    np.testing.assert_array_equal(features("third", drop=["z"]), expected)
+    np.testing.assert_array_equal(features(drop=["z"]), expected)
     np.savez(later.with_suffix(".npz"), X=X, y=Y)
     config = user_file(later.with_suffix(".npz"))
     with pytest.raises(DataError, match=f"is a npz file, the model was trained on {form}"):
-        read_rows(config, folders, data.preparation, later.parent / "fourth")
+        later_rows(config, folders, data.preparation)
 
 
 BLANKS = {
@@ -195,9 +168,11 @@ def test_blank_cells_at_the_end_of_a_sheet_are_no_data(folders, case, between):
         assert any("without a target left out" in note for note in data.notes)
 
 
-@pytest.mark.parametrize("between", [",", ";", "\t", " "])
+# The size is of the pieces in which the file is read.
+@pytest.mark.parametrize(
+    ("between", "size"), [(",", 40), (";", 1 << 20), ("\t", 40), (" ", 1 << 20)]
+)
 @pytest.mark.parametrize("blank", ["", " ", "\t", " \t\t ", "\f"])
-@pytest.mark.parametrize("size", [40, 1 << 20])  # of the pieces in which the file is read
 def test_blank_lines_among_the_rows_are_no_rows(folders, between, blank, size):
     lines = ["a,b,c,y", *(",".join(map(str, row)) for row in np.c_[X, Y].tolist())]
     lines[7:7] = lines[20:20] = ["BLANK", "BLANK"]
@@ -216,8 +191,7 @@ def test_blank_lines_among_the_rows_are_no_rows(folders, between, blank, size):
 
 def test_a_late_value_without_a_name_is_refused_with_its_line(folders):
     rows = [f"{k},{k % 2},{'late' * (k == 300)}" for k in range(400)]
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join(["a,y,", *rows]))
+    path = csv_file(folders, ["a,y,", *rows])
     with pytest.raises(DataError, match=r"t\.csv:302: 'late' stands in a column without a name"):
         opened(user_file(path), folders)
 
@@ -244,30 +218,28 @@ def test_a_title_above_a_table_is_named(folders, title):
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])
-@pytest.mark.parametrize(
-    "text", ["#WERT!", "#VALEUR!", "#¡REF!", "#NOM?", "#NV", "#N/A", "#DIV/0!"]
-)
-def test_failed_formulas_are_gaps_and_no_comments(folders, text, between):
+def test_failed_formulas_are_gaps_and_no_comments(folders, between):
+    texts = ["#WERT!", "#VALEUR!", "#¡REF!", "#NOM?", "#NV", "#N/A", "#DIV/0!"]
     rows = [f"{a}{between}{y}" for a, y in zip(X[:, 0], Y, strict=True)]
-    rows[5] = f"{text}{between}1"
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join([f"a{between}y", *rows]))
+    rows[5 : 5 + len(texts)] = [f"{text}{between}{k % 2}" for k, text in enumerate(texts)]
+    path = csv_file(folders, [f"a{between}y", *rows])
     with pytest.raises(DataError, match=r"t\.csv:7: column 'a' is missing"):
         opened(user_file(path), folders)
     data = opened(user_file(path, missing="drop", **FIRST), folders)
-    np.testing.assert_array_equal(rows_of(data)[:, 0], np.delete(X[:, 0], 5).astype(np.float32))
+    whole = np.delete(X[:, 0], range(5, 5 + len(texts)))
+    np.testing.assert_array_equal(rows_of(data)[:, 0], whole.astype(np.float32))
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])
 def test_blanks_of_unicode_about_numbers_are_no_text(folders, between):
-    path = folders.read_only[0] / "t.csv"
     rows = [f"{a},\u00a0{b}\u2003,{y:g}" for (a, b, _), y in zip(X, Y, strict=True)]
-    path.write_text("\n".join(["a,b,y", *rows]).replace(",", between))
+    lines = ["a,b,y", *rows]
+    path = csv_file(folders, (line.replace(",", between) for line in lines))
     data = opened(user_file(path, **FIRST), folders)
     np.testing.assert_array_equal(rows_of(data), X[:, :2].astype(np.float32))
 
 
-@pytest.mark.parametrize("form", sorted(WRITERS))
+@pytest.mark.parametrize("form", READ_OTHERWISE)
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_one_class_alone_is_no_task(folders, form, task):
     with pytest.raises(DataError, match=f"task is {task}, but the target is 1 in all 60 rows"):
@@ -302,18 +274,13 @@ def test_files_of_two_formats_are_no_data_set(folders):
 
 
 def test_signs_that_differ_are_said(folders):
-    path = folders.read_only[0] / "t.csv"
     signs = ["$5", "€7", "$0", "0", "$1.5", "€2"] * 10
-    path.write_text("\n".join(["price,y", *(f"{t},{k % 2}" for k, t in enumerate(signs))]))
+    path = csv_file(folders, ["price,y", *(f"{t},{k % 2}" for k, t in enumerate(signs))])
     data = opened(user_file(path, **FIRST), folders)
     (note,) = [n for n in data.notes if "beside them" in n]
     assert "'price' have '$' and '€' beside them" in note
-    path.write_text("\n".join(["price,y", *(f"${k},{k % 2}" for k in range(60))]))
+    csv_file(folders, ["price,y", *(f"${k},{k % 2}" for k in range(60))])
     assert not any("beside them" in n for n in opened(user_file(path, **FIRST), folders).notes)
-
-
-def test_every_table_has_a_writer():
-    assert {"csv", "parquet", "arff"} == {name for name, form in FORMATS.items() if form.table}
 
 
 @pytest.mark.parametrize("form", TABLES)
@@ -328,7 +295,7 @@ def test_signs_that_one_file_lacks_are_said(folders, form, first):
     source = {"format": paths[0].suffix[1:], "columns": {"target": "y"}}
     data = opened(user_file(paths[0], source=source, **FIRST), folders)
     assert not any("beside them" in note for note in data.notes)
-    rows = read_rows(user_file(paths[1]), folders, data.preparation, raw / "s")
+    rows = later_rows(user_file(paths[1]), folders, data.preparation)
     said = "the numbers in the column 'a' have nothing and '%' beside them"
     assert any(said in note for note in rows.notes)
     if form == "csv":
@@ -344,8 +311,10 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("case", SPELLINGS)
-@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize(
+    ("form", "case"),
+    [*(("csv", case) for case in SPELLINGS), ("arff", "case"), ("parquet", "case")],
+)
 def test_texts_that_differ_in_spelling_alone_are_said(folders, form, case):
     pair = SPELLINGS[case]
     words = np.array(["Rome", *pair], dtype=object)[np.arange(N) % 3]
@@ -375,7 +344,7 @@ def test_truth_values_in_several_spellings_are_two_classes(folders, form):
     np.testing.assert_array_equal(np.r_[data.y_train, data.y_test], np.where(Y > 0, 1, -1))
     assert any("targets False, True are one class each" in note for note in data.notes)
     saved(pd.DataFrame({"a": X[:, 0], "y": np.char.lower(spelt.astype(str))}), path)
-    rows = read_rows(user_file(path, source=source), folders, data.preparation, path.parent / "s")
+    rows = later_rows(user_file(path, source=source), folders, data.preparation)
     np.testing.assert_array_equal(data.preparation.target.encode(rows.y), np.where(Y > 0, 1, -1))
 
 

@@ -4,7 +4,6 @@ The formats are those of the table of formats: one that holds numbers and has no
 """
 
 from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 import pandas as pd
@@ -12,9 +11,19 @@ import pytest
 import scipy.io
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GroupShuffleSplit
-from support import merge, named, opened, saved, user_file
+from support import (
+    csv_file,
+    features_of,
+    later_rows,
+    merge,
+    named,
+    opened,
+    rows_of,
+    saved,
+    user_file,
+)
 
-from kbench.data import check_config, chunks, open_prepared, prepare, read_rows
+from kbench.data import check_config, chunks, open_prepared, prepare
 from kbench.data.formats import FORMATS
 from kbench.data.preparation.imputation import STRATEGIES
 from kbench.errors import ConfigError, DataError
@@ -23,10 +32,6 @@ RNG = np.random.default_rng(0)
 N = 60
 X = RNG.normal(size=(N, 3)).round(3)
 Y = (X[:, 0] > 0).astype(float)
-
-
-def _text(y, x=None):
-    return "" if np.isnan(y) else repr(float(y))
 
 
 def _frame(X, y):
@@ -125,8 +130,9 @@ def test_a_missing_number_is_refused_with_its_place_and_the_remedies(folders, fo
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
-@pytest.mark.parametrize("value", [np.inf, -np.inf])
-@pytest.mark.parametrize("missing", ["error", "mean", "drop"])
+@pytest.mark.parametrize(
+    ("value", "missing"), [(np.inf, "error"), (-np.inf, "mean"), (np.inf, "drop")]
+)
 def test_an_infinite_number_is_refused_with_its_place_and_a_remedy(folders, form, value, missing):
     """It is not filled as a missing one is: something has gone wrong, such as a division by 0."""
     copy = X.copy()
@@ -174,35 +180,45 @@ def test_rows_with_missing_numbers_are_left_out(folders, form):
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
 def test_a_missing_target_is_no_class(folders, form):
-    y = Y.copy()
+    """And nothing is required of the features of such a row, which counts in the places."""
+    features, y = X.copy(), Y.copy()
     y[[2, 30, 59]] = np.nan
-    config = config_of(form, folders, X, y)
-    data = opened(config, folders)
+    features[[30, 59]] = np.nan
+    data = opened(config_of(form, folders, features, y), folders)
     assert (data.n_classes, data.n_train, data.n_test) == (2, 40, 17)
-    np.testing.assert_array_equal(data.X_train[2], X[3].astype(np.float32))
+    whole = np.delete(X, [2, 30, 59], axis=0).astype(np.float32)
+    np.testing.assert_array_equal(rows_of(data), whole)
     assert any("3 rows without a target left out" in note for note in data.notes)
     with pytest.raises(DataError, match=r"target.*missing; dataset\.target\.missing=drop") as error:
-        prepare(merge(config, {"target": {"missing": "error"}}), folders)
+        prepare(config_of(form, folders, X, y, target={"missing": "error"}), folders)
     place = {"libsvm": ":3:", "csv": ":4:", "arff": ":9:"}.get(form, "row 3:")
+    assert place in str(error.value)
+    features[7, 1] = np.nan
+    with pytest.raises(DataError, match=r"missing|is nan|'nan'") as error:
+        prepare(config_of(form, folders, features, y), folders)
+    place = {"libsvm": ":8:", "csv": ":9:", "arff": ":14:"}.get(form, "row 8:")
     assert place in str(error.value)
 
 
-@pytest.mark.parametrize("form", sorted(WRITERS))
-def test_whole_numbers_that_float64_does_not_tell_apart_are_said(folders, form):
-    keys = np.column_stack([2.0**60 + 256 * np.arange(N), X[:, 0]])
-    data = opened(config_of(form, folders, keys, Y, scale="unit"), folders)
-    column = repr("a") if form in TABLES else 1
-    assert any(f"not all distinct in float64, in the column {column}" in n for n in data.notes)
-    keys = np.full((N, 2), 2.0**64)  # as the largest numbers of 64 bits are rounded
-    data = opened(config_of(form, folders, keys, Y, scale="unit"), folders)
-    assert any("not all distinct in float64" in note for note in data.notes)
-    keys = np.column_stack([1e30 * (1.0 + np.arange(N) / 2**50), X[:, 0]])  # of 31 digits
-    data = opened(config_of(form, folders, keys, Y, scale="unit"), folders)
-    assert any(f"not all distinct in float64, in the column {column}" in n for n in data.notes)
-    densities = np.column_stack([1e30 * (1.0 + np.arange(N)), X[:, 0]])
-    for features in (X, densities):
-        data = opened(config_of(form, folders, features, Y, scale="unit"), folders)
-        assert not any("distinct" in note for note in data.notes)
+WHOLE = {  # a column, and whether float64 tells its numbers apart
+    "keys": (2.0**60 + 256 * np.arange(N), False),
+    "the largest of 64 bits": (np.full(N, 2.0**64), False),
+    "31 digits": (1e30 * (1.0 + np.arange(N) / 2**50), False),
+    "densities": (1e30 * (1.0 + np.arange(N)), True),
+    "fractions": (X[:, 1], True),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "case"),
+    [*((form, "keys") for form in sorted(WRITERS)), *(("csv", case) for case in [*WHOLE][1:])],
+)
+def test_whole_numbers_that_float64_does_not_tell_apart_are_said(folders, form, case):
+    numbers, distinct = WHOLE[case]
+    features = np.column_stack([numbers, X[:, 0]])
+    data = opened(config_of(form, folders, features, Y, scale="unit"), folders)
+    said = f"not all distinct in float64, in the column {repr('a') if form in TABLES else 1}"
+    assert any(said in note for note in data.notes) != distinct
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
@@ -219,7 +235,11 @@ def test_targets_whose_squares_are_infinite_are_refused(folders, form):
         prepare(config_of(form, folders, X, y, task="regression"), folders)
 
 
-@pytest.mark.parametrize("form", sorted(WRITERS))
+READ_OTHERWISE = ["csv", "npz"]
+"""A table and arrays; what follows is said of the rows that any reader gives."""
+
+
+@pytest.mark.parametrize("form", READ_OTHERWISE)
 def test_classes_of_test_rows_alone_are_said(folders, form):
     for begin, said in ((41, "19 test rows of classes that no training row has"), (39, None)):
         y = np.where(np.arange(N) < begin, Y, 7)
@@ -228,7 +248,7 @@ def test_classes_of_test_rows_alone_are_said(folders, form):
         assert notes == ([f"{said} count as errors: 7"] if said else [])
 
 
-@pytest.mark.parametrize("form", sorted(WRITERS))
+@pytest.mark.parametrize("form", READ_OTHERWISE)
 def test_targets_that_float64_rounds_are_said(folders, form):
     for first, said in ((2.0**53, True), (2.0**52, False)):
         config = config_of(form, folders, X, first + 2 * np.arange(N), task="regression")
@@ -261,13 +281,9 @@ def test_a_key_that_the_reader_would_not_look_at_is_refused(form, group):
         assert check_config(config)["source"][group]
         return
     if group == "zero_based":
-        with pytest.raises(
-            ConfigError, match=rf"dataset\.n_features is 2, but the format is {form}"
-        ):
+        with pytest.raises(ConfigError, match=rf"n_features is 2, but the format is {form}"):
             check_config({**config, "source": {**source, group: None}, "n_features": 2})
-    with pytest.raises(
-        ConfigError, match=rf"dataset\.source\.{group}.*but the format is {form}; it"
-    ):
+    with pytest.raises(ConfigError, match=rf"source\.{group}.*but the format is {form}; it"):
         check_config(config)
 
 
@@ -292,9 +308,8 @@ def test_an_index_that_pandas_has_read_and_written_again_is_left_out(folders, fo
     data = opened(user_file(path), folders)
     assert data.n_features == 3
     assert sum("is an index of the rows and is left out" in n for n in data.notes) == len(names)
-    kept = opened(
-        user_file(path, source={"columns": {"target": names[0]}}, task="regression"), folders
-    )
+    source = {"columns": {"target": names[0]}}
+    kept = opened(user_file(path, source=source, task="regression"), folders)
     assert kept.n_features == 4
 
 
@@ -320,11 +335,8 @@ def test_a_test_file_has_the_target_of_the_training_file(folders, form, wanted):
 @pytest.mark.parametrize("form", TABLES)
 def test_a_regression_is_of_numbers_alone(folders, form):
     """A text has no place in the alphabet for its value; numbers may be stored as texts."""
-    over = {
-        "task": "regression",
-        "source": {"columns": {"target": "y"}},
-        "split": {"kind": "first"},
-    }
+    source = {"columns": {"target": "y"}}
+    over = {"task": "regression", "source": source, "split": {"kind": "first"}}
     file = folders.read_only[0] / f"t.{form}"
     data = opened(user_file(saved(_frame(X, [*map(str, X[:, 0])]), file), **over), folders)
     np.testing.assert_array_equal([*data.y_train, *data.y_test], X[:, 0])
@@ -347,7 +359,7 @@ def test_targets_of_later_rows_are_those_of_training_or_unknown(folders, trained
         over = {"source": {"columns": {"target": "y"}}}
         data = opened(user_file(saved(_frame(X, y), raw / f"t.{trained}"), **over), folders)
         rows = user_file(saved(_frame(X, later_y), raw / f"later.{later}"))
-        y = read_rows(rows, folders, data.preparation, Path(mkdtemp(dir=raw), "rows")).y
+        y = later_rows(rows, folders, data.preparation).y
         target = data.preparation.target
         return target.known(y), target.encode(y)
 
@@ -370,7 +382,7 @@ def test_labels_of_later_rows_that_the_model_lacks_are_said(folders, form, class
     own, known = (np.array(["no", "yes"]), "'no', 'yes'") if texts else (np.array([0, 1]), "0, 1")
     data = opened(config_of(name, folders, X, own[Y.astype(int)]), folders)
     later = config_of(name, folders, X, np.array(classes)[Y.astype(int)])
-    notes = read_rows(later, folders, data.preparation, folders.read_only[0] / "s").notes
+    notes = later_rows(later, folders, data.preparation).notes
     strange = [repr(f"{c}") if texts else repr(c) for c in classes if texts or c not in own]
     said = f"rows whose target is {', '.join(sorted(strange))} are not scored: it is not a class of"
     assert [n for n in notes if "not scored" in n] == [
@@ -381,16 +393,10 @@ def test_labels_of_later_rows_that_the_model_lacks_are_said(folders, form, class
 @pytest.mark.parametrize("trained", TABLES)
 @pytest.mark.parametrize("later", TABLES)
 def test_later_rows_may_come_in_any_format_of_tables(folders, trained, later):
-    config = config_of(trained, folders, lacking(), Y, missing="mean")
-    data = opened(config, folders)
-    rows = read_rows(
-        user_file(config_of(later, folders, lacking()[40:], Y[40:])["path"]),
-        folders,
-        data.preparation,
-        folders.read_only[0] / "scratch",
-    )
-    found = np.vstack(list(data.preparation.features(rows)))
-    np.testing.assert_array_equal(found, data.X_test)
+    data = opened(config_of(trained, folders, lacking(), Y, missing="mean"), folders)
+    file = config_of(later, folders, lacking()[40:], Y[40:])["path"]
+    rows = later_rows(user_file(file), folders, data.preparation)
+    np.testing.assert_array_equal(features_of(data.preparation, rows), data.X_test)
     assert any("missing numbers in 2 rows are filled" in note for note in rows.notes)
 
 
@@ -409,37 +415,40 @@ def test_later_rows_may_be_a_single_column(folders, form, values):
     config = user_file(saved(frame, raw / f"t.{form}"), missing="mean", source={"columns": columns})
     data = opened(config, folders)
     later = user_file(saved(frame[["a"]], raw / f"later.{form}"))
-    rows = read_rows(later, folders, data.preparation, raw / "scratch")
-    assert sum(block.shape[0] for block in data.preparation.features(rows)) == N
+    rows = later_rows(later, folders, data.preparation)
+    assert len(features_of(data.preparation, rows)) == N
 
 
 @pytest.mark.parametrize("text", DOUBTFUL_TARGETS)
 def test_a_doubtful_target_is_missing_among_numbers_and_said_among_texts(folders, text):
-    path = folders.read_only[0] / "t.csv"
     for labels, classes in (("0", "1"), 2), (("x", "y"), 3):
         rows = [f"{row[0]},{labels[int(t)]}" for row, t in zip(X, Y, strict=True)]
         rows[5] = f"{X[5, 0]},{text}"
-        path.write_text("a,y\n" + "\n".join(rows))
+        path = csv_file(folders, ["a,y", *rows])
         data = opened(user_file(path, task=None), folders)
         assert data.n_classes == classes
         words = "rows without a target" if classes == 2 else f"{text!r} is a class of its own"
         assert any(words.replace("rows", "row") in note for note in data.notes)
 
 
-@pytest.mark.parametrize("text", MISSING)
 @pytest.mark.parametrize("labels", [("x", "y"), ("0", "1")])
-def test_a_missing_label_is_spelt_in_many_ways(folders, text, labels):
+def test_a_missing_label_is_spelt_in_many_ways(folders, labels):
     rows = [f"{row[0]},{labels[int(t)]}" for row, t in zip(X, Y, strict=True)]
-    rows[5] = f"{X[5, 0]},{text}"
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("a,y\n" + "\n".join(rows))
+    rows[5 : 5 + len(MISSING)] = [f"{X[5, 0]},{text}" for text in MISSING]
+    path = csv_file(folders, ["a,y", *rows])
     data = opened(user_file(path, task=None), folders)
-    assert (data.task, data.n_classes, data.n_train + data.n_test) == ("binary", 2, N - 1)
-    said = any(f"the target {text!r} stands for a missing one" in note for note in data.notes)
-    assert said == (text.isalpha() and labels == ("x", "y"))  # NA may be Namibia
-    path.write_text("a,b,y\n" + "\n".join([f"{text},{row}" for row in rows]))
-    with pytest.raises(DataError, match=r"t\.csv:2: column 'a' is missing, should be a number"):
-        prepare(user_file(path, task="binary"), folders)
+    n_rows = N - len(MISSING)
+    assert (data.task, data.n_classes, data.n_train + data.n_test) == ("binary", 2, n_rows)
+    said = "the target 'NA', 'NULL', 'NaN', 'nan', 'null' stands for a missing one"
+    assert any(said in note for note in data.notes) == (labels == ("x", "y"))  # NA may be Namibia
+
+
+def test_a_missing_number_is_spelt_in_many_ways(folders):
+    firsts = [*MISSING, *"1" * (N - len(MISSING))]
+    rows = [f"{text},{row[0]},{y:g}" for text, row, y in zip(firsts, X, Y, strict=True)]
+    path = csv_file(folders, ["a,b,y", *rows])
+    data = opened(user_file(path, missing="drop"), folders)
+    assert data.n_train + data.n_test == N - len(MISSING)
 
 
 def with_groups(form, folders, groups):
@@ -470,8 +479,7 @@ ARRAYS = sorted(
 )
 
 
-@pytest.mark.parametrize("least", [0, 2**62, 2**63 - 14])
-@pytest.mark.parametrize("odd", [True, False])
+@pytest.mark.parametrize(("odd", "least"), [(True, 0), (False, 2**62), (True, 2**63 - 14)])
 @pytest.mark.parametrize("form", ["libsvm", *TABLES, *ARRAYS])
 def test_rows_of_a_group_stay_on_one_side(folders, form, odd, least):
     """Also where the numbers of groups are hashes, which float64 does not tell apart."""
@@ -541,7 +549,7 @@ def test_rows_without_a_group_are_said(folders):
     assert any("each of 2 rows without a group is a group of its own" in n for n in data.notes)
 
 
-@pytest.mark.parametrize("form", sorted(WRITERS))
+@pytest.mark.parametrize("form", READ_OTHERWISE)
 def test_a_regression_is_learnt_in_another_unit(folders, form):
     years = 2000 + X[:, 1]
     fit = {"task": "regression", "target": {"scale": None}}
@@ -559,6 +567,5 @@ def test_a_regression_is_learnt_in_another_unit(folders, form):
 def test_later_rows_are_filled_with_what_the_training_rows_had(folders, form, kind):
     config = config_of(form, folders, lacking(), Y, missing=kind, scale="standard")
     data = opened(config, folders)
-    rows = read_rows(config, folders, data.preparation, folders.read_only[0] / "scratch")
-    found = np.vstack(list(data.preparation.features(rows)))
-    np.testing.assert_array_equal(found[40:], data.X_test)
+    rows = later_rows(config, folders, data.preparation)
+    np.testing.assert_array_equal(features_of(data.preparation, rows)[40:], data.X_test)

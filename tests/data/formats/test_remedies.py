@@ -11,59 +11,50 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from scipy.io import savemat
+from support import csv_file, features_of, later_rows, rows_of, saved, user_file
 from support import opened_file as opened
-from support import rows_of, saved, user_file
+from test_tables_as_people_write_them import FIRST, X, Y
 
 from kbench.config import composer
-from kbench.data import read_rows
 from kbench.data.formats.gap_markers import GapMarkers
 from kbench.data.formats.number_text import almost_a_number
+from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import DataError
-
-RNG = np.random.default_rng(1)
-X = RNG.normal(size=(40, 3)).round(3)
-Y = (X[:, 0] > 0).astype(int)
-FIRST = {"split": {"kind": "first", "n_train": 30}}
-
 
 COMMENTS = ["# second batch, 3 May", "#a", "# a,b,c,y", "#0.1,0.2,0.3,1", "% a", "// a,b,c,y"]
 
 
+# Line 300 comes after the records that show the form.
+@pytest.mark.parametrize(("at", "categorical"), [(1, "auto"), (20, None), (300, "auto")])
 @pytest.mark.parametrize("comment", COMMENTS)
-@pytest.mark.parametrize("at", [1, 20, 300])  # 300 : after the records that show the form
-@pytest.mark.parametrize("categorical", [None, "auto"])
 def test_a_comment_among_the_rows_is_named(folders, comment, at, categorical):
     lines = ["a,b,c,y", *(",".join(map(str, row)) for row in np.tile(np.c_[X, Y], (10, 1)))]
     lines.insert(at, comment)
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join(lines))
-    said = (
-        rf"t\.csv:{at + 1}: '{comment[:2].strip()}.* a comment should stand before the table .*grep"
-    )
+    path = csv_file(folders, lines)
+    said = rf":{at + 1}: '{comment[:2].strip()}.* a comment should stand before the table .*grep"
     with pytest.raises(DataError, match=said):
         opened(path, folders, source={"columns": {"categorical": categorical}})
 
 
-@pytest.mark.parametrize("footer", ["Source: a ministry", "(40 rows)", "---+---"])
 @pytest.mark.parametrize("at", [2, 20, 40])
-@pytest.mark.parametrize("delimiter", [",", "|", ";"])
+@pytest.mark.parametrize(
+    ("footer", "delimiter"), [("Source: a ministry", ","), ("(40 rows)", ";"), ("---+---", "|")]
+)
 def test_the_remedy_for_a_line_that_is_no_row_is_right(folders, footer, at, delimiter):
     lines = ["a,b,c,y", *(",".join(map(str, row)) for row in np.c_[X, Y])]
     lines = [line.replace(",", delimiter) for line in lines]
     lines.insert(at, footer)
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join(lines) + "\n")
+    path = csv_file(folders, [*lines, ""])
     with pytest.raises(DataError, match=rf"t\.csv:{at + 1}: 1 field ") as error:
         opened(path, folders)
     line = int(re.search(r"`sed (\d+)d FILE`", str(error.value))[1])
-    path.write_text("\n".join(lines[: line - 1] + lines[line:]) + "\n")
+    csv_file(folders, [*lines[: line - 1], *lines[line:], ""])
     assert opened(path, folders).n_train
 
 
 def test_names_that_begin_with_a_number_sign_are_no_comments(folders):
-    path = folders.read_only[0] / "t.csv"
     rows = (f"#{k},{X[k, 0]},{Y[k]}" for k in range(40))
-    path.write_text("\n".join(["id,a,y", *rows]))
+    path = csv_file(folders, ["id,a,y", *rows])
     data = opened(path, folders, source={"columns": {"drop": ["id"]}}, **FIRST)
     np.testing.assert_array_equal(rows_of(data)[:, 0], X[:, 0].astype(np.float32))
 
@@ -73,9 +64,8 @@ def test_names_that_begin_with_a_number_sign_are_no_comments(folders):
 def test_texts_that_begin_with_a_number_sign_are_read_where_texts_are_expected(
     folders, key, column
 ):
-    path = folders.read_only[0] / "t.csv"
     rows = (f"{'#' * (k == 5)}{k % 7},{X[k, 0]},{Y[k]}" for k in range(40))
-    path.write_text("\n".join(["id,a,y", *rows]))
+    path = csv_file(folders, ["id,a,y", *rows])
     wanted = column if key == "group" else [column]
     data = opened(path, folders, source={"columns": {key: wanted}})
     assert data.n_train + data.n_test == 40
@@ -210,8 +200,7 @@ LEVELS = {
 
 
 @pytest.mark.parametrize("case", LEVELS)
-@pytest.mark.parametrize("index", [False, True])
-@pytest.mark.parametrize("categorical", [None, "auto"])
+@pytest.mark.parametrize(("index", "categorical"), [(False, None), (True, "auto")])
 def test_a_second_line_of_names_is_named(folders, case, index, categorical):
     frame = pd.DataFrame(np.c_[X, Y], columns=LEVELS[case])
     path = folders.read_only[0] / "t.csv"
@@ -288,11 +277,8 @@ def test_numbers_that_look_like_gaps_are_read_as_they_are(folders, form, target)
 
 
 SAID = {  # the columns beside y, and what is said of them or of the last line
-    "copy of the classes": ({"lab": Y}, "'lab' has one value for each class"),
-    "classes in other words": (
-        {"lab": np.where(Y, "a", "b")},
-        "'lab' has one value for each class",
-    ),
+    "copy of the classes": ({"lab": Y}, "'lab' has one value for each"),
+    "classes in other words": ({"lab": np.where(Y, "a", "b")}, "'lab' has one value for each"),
     "classes by half": ({"lab": Y * np.arange(40) % 3}, None),
     "numbers of the rows": ({"a": X[:, 0], "k": np.argsort(X[:, 1])}, "'k' numbers the rows"),
     "line of sums": ({"a": X[:, 0], "t": [*"uv" * 19, "u", "Total"]}, r"last line has 'Total'"),
@@ -371,7 +357,8 @@ def test_the_remedy_for_a_column_of_another_type_is_right(folders, case):
     else:
         pd.DataFrame({"v": values, "y": Y}).to_parquet(path)
     with pytest.raises(
-        DataError, match=r"column 'v' is of type .*in pandas.*columns\.drop"
+        DataError,
+        match=r"column 'v' is of type .*, should be numbers or texts.*in pandas.*columns\.drop",
     ) as error:
         opened(path, folders)
     line = re.search(r"`(.*?)`", str(error.value))[1]
@@ -387,20 +374,11 @@ def test_the_remedy_for_a_column_of_another_type_is_right(folders, case):
 
 
 SLIPS = {  # a table's columns, and what is said of it
-    "a slip among numbers": (
-        {"a": [*X[1:, 0], "n.d."], "y": Y},
-        "'a' holds 39 numbers, but also 'n.d.'",
-    ),
+    "a slip among numbers": ({"a": [*X[1:, 0], "n.d."], "y": Y}, "39 numbers, but also 'n.d.'"),
     "a text of few rows": ({"a": [*"uvw", *[""] * 37], "y": Y}, None),
     "grades": ({"a": [*"K1234567"] * 5, "y": Y}, None),
-    "a line of units": (
-        {"a": ["cm", *X[1:, 0]], "y": ["", *Y[1:]]},
-        "'a' holds numbers alone, but for",
-    ),
-    "a class among numbers": (
-        {"a": X[:, 0], "y": [0, 1, 1, "abs"] * 10},
-        "classes 'abs' are texts beside 2",
-    ),
+    "a line of units": ({"a": ["cm", *X[1:, 0]], "y": ["", *Y[1:]]}, "'a' holds numbers alone"),
+    "a class among numbers": ({"a": X[:, 0], "y": [0, 1, 1, "abs"] * 10}, "'abs' are texts"),
     "classes": ({"a": X[:, 0], "y": [0, "u", "v", "w"] * 10}, None),
 }
 
@@ -437,8 +415,7 @@ def test_columns_that_are_taken_by_their_order_are_said(folders, form):
     later = folders.read_only[0] / f"later.{form}"
     frame = pd.DataFrame(X, columns=[*"cab"]).assign(y=Y)
     frame.to_csv(later, index=False) if form == "csv" else frame.to_parquet(later)
-    rows = read_rows(user_file(later), folders, data.preparation, later.parent / "scratch",
-                     own_source=True)  # fmt: skip
+    rows = later_rows(user_file(later), folders, data.preparation, own_source=True)
     assert any("taken in their order" in note and note.endswith("c, a, b") for note in rows.notes)
 
 
@@ -449,12 +426,11 @@ def test_later_rows_without_a_header_are_named_by_the_remedy(folders):
     data = opened(path, folders)
     later = path.with_name("later.csv")
     frame.to_csv(later, index=False, header=False)
-    scratch = path.parent / "scratch"
     with pytest.raises(DataError, match=r"no column 'a', .*dataset\.source\.columns\.names=\["):
-        read_rows(user_file(later), folders, data.preparation, scratch)
+        later_rows(user_file(later), folders, data.preparation)
     named = user_file(later, source={"columns": {"names": [*"abcy"]}})
-    rows = read_rows(named, folders, data.preparation, scratch, own_source=True)
-    np.testing.assert_array_equal(next(data.preparation.features(rows)), X.astype(np.float32))
+    rows = later_rows(named, folders, data.preparation, own_source=True)
+    np.testing.assert_array_equal(features_of(data.preparation, rows), X.astype(np.float32))
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -468,13 +444,13 @@ def test_a_test_file_without_a_header_is_told_so(folders, named):
         opened(train, folders, test_path=str(test))
 
 
-@pytest.mark.parametrize("n", [3, 40, 40_000])  # 40,000 : the file has several pieces
+@pytest.mark.parametrize("n", [3, 40, 400])  # 400 : the file has several pieces
 @pytest.mark.parametrize("last", ["sums", "a row"])
 def test_a_last_line_of_sums_is_noted(folders, n, last):
     rows = np.round(np.random.default_rng(0).uniform(1, 2, (n, 2)), 3)
     end = rows.sum(axis=0) if last == "sums" else rows[0]
     lines = [f"{a!r},{b!r},{k % 2}" for k, (a, b) in enumerate([*rows.tolist(), end.tolist()])]
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join(["a,b,y", *lines]))
-    data = opened(path, folders)
+    path = csv_file(folders, ["a,b,y", *lines])
+    with changed_piece_sizes(text=1 << 12):
+        data = opened(path, folders)
     assert any("are the sums of the lines above" in note for note in data.notes) == (last == "sums")

@@ -7,13 +7,13 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
-from support import merge, rows_of, saved, shipped, user_file
+from support import csv_file, features_of, later_rows, merge, rows_of, saved, shipped, user_file
 from support import opened_file as opened
 
-from kbench.data import open_prepared, prepare, read_rows
+from kbench.data import open_prepared, prepare
 from kbench.data.formats.coding import RARE_ROWS
 from kbench.data.formats.csv_records import delimiter_of, quoted_pattern, records
 from kbench.data.formats.number_text import decorated_number
@@ -118,9 +118,8 @@ def test_a_name_wins_over_a_position(folders, form, name, wanted):
 )
 def test_a_header_of_numbers_above_an_index_is_no_row(folders, header):
     body = np.c_[np.arange(40)[::-1], X, Y]
-    path = folders.read_only[0] / "t.csv"
     lines = [",".join([str(int(row[0])), *map(str, row[1:])]) for row in body]
-    path.write_text("\n".join([header, *lines]))
+    path = csv_file(folders, [header, *lines])
     data = opened(path, folders, **FIRST)
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
     assert data.n_classes == 2
@@ -148,13 +147,6 @@ def test_a_column_that_numbers_the_rows_is_said_whatever_its_name(folders, name,
         assert any("numbers the rows and is taken as a feature" in n for n in data.notes) == said
 
 
-def test_a_delimiter_at_the_end_of_every_line_is_no_index(folders):
-    path = written(folders, "a,b,c,y,\n", np.c_[X, Y, np.full(40, "")])
-    data = opened(path, folders, **FIRST)
-    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
-    assert any("the last column has neither a name nor values" in note for note in data.notes)
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("order", ["as it was", "shuffled", "of texts", "named"])
 @pytest.mark.parametrize("last", ["y", "c"])
@@ -177,9 +169,8 @@ def test_pandas_index_is_neither_feature_nor_target(folders, form, order, last):
     np.testing.assert_array_equal(rows_of(data), expected)
     stored = form == "csv" or order != "as it was"
     assert any("index of the rows" in note for note in data.notes) == stored
-    rows = read_rows(user_file(path), folders, data.preparation, path.parent / "s")
-    found = np.vstack(list(data.preparation.features(rows)))
-    np.testing.assert_array_equal(found, expected)
+    rows = later_rows(user_file(path), folders, data.preparation)
+    np.testing.assert_array_equal(features_of(data.preparation, rows), expected)
 
 
 @pytest.mark.parametrize("missing", ["error", "mean", "drop"])
@@ -212,28 +203,33 @@ def test_what_precedes_a_table_is_no_row(folders, head):
     assert said == ("made" in head)
 
 
+NO_TEXTS = [  # the first bytes, and what is said
+    (b"PAR1", "a Parquet file, which dataset.source.format=parquet reads"),
+    (b"ARROW1", "an Arrow or Feather file"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"\x89HDF\r\n", "an HDF5 file"),
+    (b"SQLite format 3", "a SQLite database"),
+    ("a;y".encode("utf-16"), "UTF-16 text; `iconv -f UTF-16 -t UTF-8`"),
+    ("a;y".encode("utf-16-be"), "UTF-16 text; `iconv -f UTF-16BE -t UTF-8`"),
+    ("a;y".encode("utf-16-le"), "UTF-16 text; `iconv -f UTF-16LE -t UTF-8`"),
+    (b"a" * 257 + b"ustar", "a tar archive"),
+    (b"\x1f\x9d", "compressed by compress"),
+    (b"\n<!DOCTYPE html>\n<html>", "an HTML or XML page"),
+    (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+    (b'{"a": 1, "y": 2}\n{"a": 2, "y": 3}\n', "lines of JSON"),
+    (b'[{"a": 1,\n "y": 2}]', "JSON; `pandas.read_json"),
+    (b"[[1, 2], [2, 3]]", "JSON; `pandas.read_json"),
+]
+
+
 @pytest.mark.parametrize(
-    ("magic", "what"),
+    ("name", "magic", "what"),
     [
-        (b"PAR1", "a Parquet file, which dataset.source.format=parquet reads"),
-        (b"ARROW1", "an Arrow or Feather file"),
-        (b"\x93NUMPY", "a NumPy array"),
-        (b"\x89HDF\r\n", "an HDF5 file"),
-        (b"SQLite format 3", "a SQLite database"),
-        ("a;y".encode("utf-16"), "UTF-16 text; `iconv -f UTF-16 -t UTF-8`"),
-        ("a;y".encode("utf-16-be"), "UTF-16 text; `iconv -f UTF-16BE -t UTF-8`"),
-        ("a;y".encode("utf-16-le"), "UTF-16 text; `iconv -f UTF-16LE -t UTF-8`"),
-        (b"a" * 257 + b"ustar", "a tar archive"),
-        (b"\x1f\x9d", "compressed by compress"),
-        (b"\n<!DOCTYPE html>\n<html>", "an HTML or XML page"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
-        (b'{"a": 1, "y": 2}\n{"a": 2, "y": 3}\n', "lines of JSON"),
-        (b'[{"a": 1,\n "y": 2}]', "JSON; `pandas.read_json"),
-        (b"[[1, 2], [2, 3]]", "JSON; `pandas.read_json"),
+        *(("t.csv", *case) for case in NO_TEXTS),
+        *((name, *NO_TEXTS[0]) for name in ("t.arff", "t.libsvm", "t")),
     ],
 )
-@pytest.mark.parametrize("name", ["t.csv", "t.arff", "t.libsvm", "t"])
-def test_a_file_that_is_no_text_is_named(folders, magic, what, name):
+def test_a_file_that_is_no_text_is_named(folders, name, magic, what):
     path = folders.read_only[0] / name
     path.write_bytes(magic + bytes(range(256)) * 4)
     with pytest.raises(DataError, match=f"not rows of text in UTF-8 but {what}"):
@@ -256,11 +252,7 @@ NUMBERS = {
     "percent": (["12.5%", "3 %", "100%"], ",", [12.5, 3, 100]),
     "swiss": (["1'234.50", "1'000'000.25", "7"], ",", [1234.5, 1000000.25, 7]),
     "french": (["1\u202f234,50", "3,25", "7,5"], ";", [1234.5, 3.25, 7.5]),
-    "swiss of Windows": (
-        ["1\u2019234.50", "1\u2019000\u2019000.25", "7"],
-        ",",
-        [1234.5, 1000000.25, 7],
-    ),
+    "swiss of Windows": (["1\u2019234.5", "1\u2019000\u2019000", "7"], ",", [1234.5, 1e6, 7]),
     "minus of typography": (["\u22121.5", "3.25", "2.5e\u22121"], ",", [-1.5, 3.25, 0.25]),
     "dash as minus": (["\u20131.5", "3.25", "2.5e\u20131"], ",", [-1.5, 3.25, 0.25]),
     "SAP": (["1.234,50-", "3,25", "0,125-"], ";", [-1234.5, 3.25, -0.125]),
@@ -269,16 +261,20 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("case", NUMBERS)
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("case", "late"),
+    [
+        *((case, False) for case in NUMBERS),
+        *((case, True) for case in ("decimal comma", "thousands", "accounts", "french")),
+    ],
+)
 def test_numbers_as_people_write_them(folders, case, late):
     """`late` : the first such number comes after the records that show the form of the file."""
     texts, delimiter, values = NUMBERS[case]
     before = ["5", "6"] * (150 if late else 0)
     values, texts = [5.0, 6.0] * (len(before) // 2) + values, before + texts
     lines = [f'"{t}"{delimiter}{k % 2}' for k, t in enumerate(texts)]
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join([f"price{delimiter}y", *lines]))
+    path = csv_file(folders, [f"price{delimiter}y", *lines])
     data = opened(path, folders, split={"kind": "first", "n_train": 2})
     np.testing.assert_array_equal(rows_of(data)[:, 0], np.float32(values))
     assert any("'price'" in note and "is read as" in note for note in data.notes)
@@ -289,14 +285,12 @@ def test_numbers_as_people_write_them(folders, case, late):
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("decimals", ["0.5", "12.25"])
+@pytest.mark.parametrize(("late", "decimals"), [(False, "0.5"), (True, "12.25")])
 def test_a_plain_number_shows_what_a_comma_separates(folders, delimiter, late, decimals):
     rows = [(7, decimals, k % 2) for k in range(300 if late else 20)]
     rows[-1] = ('"1,234"', decimals, 1)
-    path = folders.read_only[0] / "t.csv"
     lines = (delimiter.join(map(str, row)) for row in [("a", "b", "y"), *rows])
-    path.write_text("\n".join(lines))
+    path = csv_file(folders, lines)
     data = opened(path, folders)
     assert max(data.X_train[:, 0].max(), data.X_test[:, 0].max()) == 1234
     assert any("'1,234' is read as 1234; " in note for note in data.notes)
@@ -315,9 +309,8 @@ SPREADSHEET = {  # whether thousands are likely; the fields
 @pytest.mark.parametrize("delimiter", [";", "\t"])
 def test_points_that_may_separate_thousands_are_said(folders, case, delimiter):
     likely, texts = SPREADSHEET[case]
-    path = folders.read_only[0] / "t.csv"
     lines = [f"{text}{delimiter}{k % 2}" for k, text in enumerate(10 * texts)]
-    path.write_text("\n".join([f"a{delimiter}y", *lines]))
+    path = csv_file(folders, [f"a{delimiter}y", *lines])
     notes = [note for note in opened(path, folders).notes if "decimal=comma" in note]
     assert notes == [f"in the column 'a' '1.234' is read as 1.234; {note}" for note in
                      ["dataset.source.columns.decimal=comma reads thousands"] * likely]  # fmt: skip
@@ -349,15 +342,17 @@ def test_decimals_that_one_place_shows_hold_in_all(folders, place, delimiter):
         data = opened(made("t.csv", shown), folders)
     found, notes = data.X_test, data.notes
     if place == "later rows":
-        rows = read_rows(user_file(later), folders, data.preparation, raw / "s")
-        found, notes = next(data.preparation.features(rows)), rows.notes
+        rows = later_rows(user_file(later), folders, data.preparation)
+        found, notes = features_of(data.preparation, rows), rows.notes
     np.testing.assert_array_equal(found, [[1234, 1234], [5, 1]])
     assert any("'b' '1.234' is read as 1234; " in note for note in notes)
 
 
-@pytest.mark.parametrize("at", [1, 20, 300])  # 300 : after the records that show the form
-@pytest.mark.parametrize("categorical", [None, "auto"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+# Line 300 comes after the records that show the form.
+@pytest.mark.parametrize(
+    ("at", "categorical", "end"),
+    [(1, None, "\n"), (20, "auto", "\r\n"), (300, None, "\r\n"), (300, "auto", "\n")],
+)
 def test_a_header_that_is_repeated_is_named(folders, at, categorical, end):
     header, *rows = "a,b,c,y", *(",".join(map(str, row)) for row in np.tile(np.c_[X, Y], (10, 1)))
     path = folders.read_only[0] / "t.csv"
@@ -424,6 +419,7 @@ def test_truth_values_are_the_numbers_that_parquet_has(folders, case):
 
 
 @given(st.lists(st.sampled_from("abcdefg"), min_size=12, max_size=80))
+@settings(max_examples=30)
 def test_texts_become_features_as_scikit_learn_encodes_them(tmp_path_factory, texts):
     from kbench.data.formats import read
 
@@ -450,22 +446,21 @@ def test_unknown_texts_of_later_rows_are_zero(folders, form):
     assert any("'city' holds texts" in note and "1 rare" in note for note in data.notes)
     new = folders.read_only[0] / f"new.{form}"
     saved(pd.DataFrame({"x": [1.0, 1, 1], "city": ["Rome", "Oslo", "Wien"], "y": [0, 1, 0]}), new)
-    rows = read_rows(user_file(new), folders, data.preparation, new.parent / "s")
-    (found,) = data.preparation.features(rows)
+    rows = later_rows(user_file(new), folders, data.preparation)
+    found = features_of(data.preparation, rows)
     np.testing.assert_array_equal(found[:, 1:], [[0, 1, 0], [0, 0, 1], [0, 0, 0]])
 
 
 def test_a_text_deep_in_a_column_is_found(folders):
     lines = [f"{k},{k % 2}" for k in range(400)] + ["later,1"] * 6
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join(["a,y", *lines]))
+    path = csv_file(folders, ["a,y", *lines])
     with pytest.raises(DataError, match=r"t\.csv:402: column 'a' is 'later'.*categorical=auto"):
         opened(path, folders)
     data = opened(path, folders, source={"columns": {"categorical": "auto"}})
     assert data.n_features == 2  # later, and the rare ones
 
 
-@pytest.mark.parametrize("at", [1, 30000])  # 30000 : after the head of the file
+@pytest.mark.parametrize("at", [1, 10_000])  # 10,000 : after the head of the file
 @pytest.mark.parametrize("text", [r"5\" pipe", r"a, \"b, c\" d"])
 def test_quotes_that_a_backslash_precedes_are_named(folders, at, text):
     """A comma within them would be a delimiter, and all names one column too far left."""
@@ -516,8 +511,7 @@ def test_a_quote_after_a_blank_is_one(folders, delimiter, first):
     names = [first, *(set(fields) - {first})]
     lines = [f"{delimiter} ".join(names)]
     lines += [f"{delimiter} ".join(str(fields[n][k]) for n in names) for k in range(40)]
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join(f" {line}" for line in lines))
+    path = csv_file(folders, (f" {line}" for line in lines))
     data = opened(path, folders, source={"columns": {"categorical": ["t"], "target": "y"}}, **FIRST)
     assert data.n_features == 4
     place = [name for name in names if name != "y"].index("a") * 3
@@ -604,9 +598,8 @@ def test_indices_from_zero_are_recognised_over_all_files(folders):
     alike = merge(user_file(raw / "c.libsvm"), {"test_path": str(raw / "b.libsvm")})
     notes = open_prepared(prepare(alike, folders)).notes
     assert not any("has no index 0" in note for note in notes)
-    rows = read_rows(user_file(raw / "a.libsvm"), folders, data.preparation, raw / "s")
-    (found,) = data.preparation.features(rows)
-    np.testing.assert_array_equal(found, data.X_train)
+    rows = later_rows(user_file(raw / "a.libsvm"), folders, data.preparation)
+    np.testing.assert_array_equal(features_of(data.preparation, rows), data.X_train)
     told = merge(config, {"source": {"zero_based": False}})
     with pytest.raises(DataError, match=r"b\.libsvm:1: index 0 in '0:9', should be from 1"):
         prepare(told, folders)

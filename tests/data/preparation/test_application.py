@@ -1,8 +1,6 @@
 """Later rows are treated as those of the data set: the same bits, the same targets."""
 
 import json
-from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 import pandas as pd
@@ -10,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import issparse, vstack
-from support import libsvm_text, merge, named, opened, saved, shipped, user_file
+from support import later_rows, libsvm_text, merge, named, opened, saved, shipped, user_file
 
-from kbench.data import Folders, Preparation, read_rows
+from kbench.data import Folders, Preparation
 from kbench.data.formats import FORMATS
 from kbench.data.preparation.target import learn
 from kbench.data.sources.piece_sizes import changed_piece_sizes
@@ -23,12 +21,6 @@ RNG = np.random.default_rng(0)
 X = np.where(RNG.random((60, 6)) < 0.6, RNG.random((60, 6)).round(3), 0.0)
 X[0] = 0.0  # every column has a zero, so that zeros stay
 Y = np.where(RNG.random(60) < 0.5, 1, -1)
-
-
-def later(config, folders, preparation, **options):
-    """Rows of a config as a model takes them."""
-    scratch = Path(mkdtemp(dir=folders.read_only[0])) / "rows"
-    return read_rows(config, folders, preparation, scratch, **options)
 
 
 def applied(preparation, rows):
@@ -63,7 +55,7 @@ def test_the_test_file_becomes_the_test_rows(folders, storage, scale, block_byte
     preparation = Preparation.from_plain(plain)
     for source in (config, user_file(raw / "toy.t")):
         with changed_piece_sizes(block=block_bytes):
-            found, y = applied(preparation, later(source, folders, preparation))
+            found, y = applied(preparation, later_rows(source, folders, preparation))
         assert_same(found, data.X_test)
         np.testing.assert_array_equal(y, data.y_test)
 
@@ -80,14 +72,14 @@ def test_categories_and_text_labels_of_a_table(folders):
     (raw / "new").write_text("a,c\n4,blue\n")
     (raw / "strange").write_text("a,c,y\n4,blue,perhaps\n")
     for name, known in (("toy.t", True), ("new", False), ("strange", False)):
-        rows = later(user_file(raw / name), folders, preparation)
+        rows = later_rows(user_file(raw / name), folders, preparation)
         found, _ = applied(preparation, rows)
         np.testing.assert_array_equal(found, data.X_test)
         assert bool(preparation.target.known(rows.y).all()) == known
     np.testing.assert_array_equal(preparation.target.decode(np.array([-1, 1])), ["no", "yes"])
 
 
-@settings(max_examples=30)  # the first example imports pyarrow
+@settings(max_examples=12)  # the first example imports pyarrow
 @given(size=st.integers(1, 80))
 def test_further_rows_of_a_table_that_is_read_piece_by_piece(tmp_path_factory, size):
     root = tmp_path_factory.mktemp("pieces")
@@ -100,7 +92,7 @@ def test_further_rows_of_a_table_that_is_read_piece_by_piece(tmp_path_factory, s
     data = opened(named(source={"format": "csv", "columns": columns}), folders)
     with changed_piece_sizes(text=size):
         found, y = applied(
-            data.preparation, later(user_file(root / "toy.t"), folders, data.preparation)
+            data.preparation, later_rows(user_file(root / "toy.t"), folders, data.preparation)
         )
     np.testing.assert_array_equal(found, data.X_test)
     np.testing.assert_array_equal(y, data.y_test)
@@ -113,7 +105,7 @@ def test_arrays_may_lack_their_targets(folders):
     data = opened(config, folders)
     np.savez(raw / "new.npz", X=X.astype(np.float32))
     new = user_file(raw / "new.npz", source={"format": "npz"})
-    rows = later(new, folders, data.preparation, own_source=True)
+    rows = later_rows(new, folders, data.preparation, own_source=True)
     found, _ = applied(data.preparation, rows)
     assert_same(found, X.astype(np.float32))
     assert not data.preparation.target.known(rows.y).any()
@@ -179,15 +171,15 @@ def test_rows_of_another_width_or_task_are_refused(folders):
     preparation = opened(named(), folders).preparation
     (raw / "wide").write_text("1 9:1\n")
     with pytest.raises(DataError, match="9"):
-        later(user_file(raw / "wide"), folders, preparation)
+        later_rows(user_file(raw / "wide"), folders, preparation)
     iris = shipped("iris", task="binary", target={"positive": [1]})
-    rows = later(iris, folders, preparation)
+    rows = later_rows(iris, folders, preparation)
     with pytest.raises(DataError, match="4 features, the model was trained on 6"):
         next(preparation.features(rows))
     with pytest.raises(ConfigError, match=r"dataset\.holdout divides training rows"):
-        later(named(holdout={"folds": 3, "fold": 1}), folders, preparation)
+        later_rows(named(holdout={"folds": 3, "fold": 1}), folders, preparation)
     with pytest.raises(ConfigError, match="is multiclass, the model's is binary"):
-        later(shipped("iris"), folders, preparation)
+        later_rows(shipped("iris"), folders, preparation)
 
 
 @pytest.mark.parametrize(

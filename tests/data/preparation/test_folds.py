@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
-from support import opened_file, shipped
+from support import csv_file, opened_file, shipped
 
 from kbench.data.configs.dataset import require_effect, splits
 from kbench.data.configs.keys import KEYS
@@ -137,8 +137,7 @@ def test_a_key_that_divides_no_rows_is_refused(key, division):
 
 @pytest.mark.parametrize("asked", [{"repeats": 2}, {"folds": 3}, {"fold": 1}])
 def test_prepared_data_are_of_one_split(folders, asked):
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("a,y\n" + "".join(f"{k},{k % 2}\n" for k in range(60)))
+    path = csv_file(folders, ["a,y", *(f"{k},{k % 2}" for k in range(60))])
     with pytest.raises(ConfigError, match="asks for several splits, prepared data are of one"):
         opened_file(path, folders, split=asked)
 
@@ -152,8 +151,7 @@ def test_every_key_of_a_split_is_tried():
 
 @pytest.mark.parametrize("sizes", [{"n_train": 30}, {"n_test": 12}])
 def test_numbers_of_rows_win_over_proportions_of_classes(folders, sizes):
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("a,y\n" + "".join(f"{k},{k % 7 == 0:d}\n" for k in range(60)))
+    path = csv_file(folders, ["a,y", *(f"{k},{k % 7 == 0:d}" for k in range(60))])
     split = {"stratified": True, **sizes}
     data = opened_file(path, folders, split=split)
     plain = opened_file(path, folders, split=sizes)
@@ -163,8 +161,7 @@ def test_numbers_of_rows_win_over_proportions_of_classes(folders, sizes):
 
 
 def test_the_first_rows_are_a_fraction_or_a_number(folders):
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("a,y\n" + "".join(f"{k},{k % 2}\n" for k in range(60)))
+    path = csv_file(folders, ["a,y", *(f"{k},{k % 2}" for k in range(60))])
     for split, n in (({}, 48), ({"test_fraction": 0.5}, 30), ({"n_train": 10}, 10)):
         data = opened_file(path, folders, split={"kind": "first", **split})
         np.testing.assert_array_equal(data.X_train[:, 0], np.arange(n))
