@@ -2,6 +2,7 @@
 
 import gzip
 from collections import deque
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -30,14 +31,13 @@ def gathered(parts, rows):
 
 def table(n, seed=0):
     rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "u": rng.normal(size=n).astype(np.float32),
-            "kind": rng.choice(["b", "a", "c c"], n),
-            "v": rng.integers(-9, 9, n),
-            "y": rng.choice(["no", "yes"], n),
-        }
-    )
+    columns = {
+        "u": rng.normal(size=n).astype(np.float32),
+        "kind": rng.choice(["b", "a", "c c"], n),
+        "v": rng.integers(-9, 9, n),
+        "y": rng.choice(["no", "yes"], n),
+    }
+    return pd.DataFrame(columns)
 
 
 ROWS, SIZE = st.integers(1, 40), st.integers(1, 300)
@@ -60,27 +60,25 @@ def test_chunks_of_libsvm_text_are_its_rows(tmp_path_factory, chunk, n, rows, si
 
 
 @given(n=st.integers(1, 40), rows=ROWS, size=SIZE)
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_chunks_of_tables_are_their_rows(tmp_path_factory, chunk, n, rows, size):
     """CSV and Parquet, with categories and without, against pandas."""
     frame = table(n, seed=n)
     folder = tmp_path_factory.mktemp("tables")
     frame.to_csv(folder / "f.csv", index=False)
     frame.to_parquet(folder / "f.parquet", row_group_size=7)
-    expected = pd.concat(
-        [frame["u"], pd.get_dummies(frame["kind"], dtype=float), frame["v"]], axis=1
-    )
+    kinds = pd.get_dummies(frame["kind"], dtype=float)
+    expected = pd.concat([frame["u"], kinds, frame["v"]], axis=1)
     labels = sorted(set(frame["y"]))
     chunk(size)
     for form, told in (("csv", {"categorical": ["kind"]}), ("parquet", {})):
-        parts = chunks(folder / f"f.{form}", format=form, rows=rows, columns=told)
+        in_chunks = partial(chunks, folder / f"f.{form}", format=form, rows=rows)
+        parts = in_chunks(columns=told)
         X, y = gathered(parts, rows)
         np.testing.assert_allclose(X, expected, rtol=1e-6)
         assert [labels[int(k)] for k in y] == list(frame["y"])
         told = {"drop": ["kind", "y"], "target": "v"}
-        parts = chunks(
-            folder / f"f.{form}", format=form, rows=rows, columns=told, task="regression"
-        )
+        parts = in_chunks(columns=told, task="regression")
         X, y = gathered(parts, rows)
         np.testing.assert_array_equal(X[:, 0].astype(np.float32), frame["u"])
         np.testing.assert_array_equal(y, frame["v"])
@@ -161,14 +159,8 @@ def test_a_parquet_file_is_held_a_few_pages_at_a_time(tmp_path, groups):
     X = np.random.default_rng(0).random((n, d)).astype(np.float32)
     table = pa.table([*X.T, np.ones(n)], names=[*(f"x{j}" for j in range(d)), "y"])
     path = tmp_path / "f.parquet"
-    pa.parquet.write_table(
-        table,
-        path,
-        row_group_size=n // groups,
-        compression="none",
-        use_dictionary=False,
-        data_page_size=1 << 15,
-    )
+    plain = {"compression": "none", "use_dictionary": False, "data_page_size": 1 << 15}
+    pa.parquet.write_table(table, path, row_group_size=n // groups, **plain)
     del table
     before, peak = pa.total_allocated_bytes(), 0
     for _ in chunks(path, format="parquet", rows=1000):
@@ -201,11 +193,7 @@ def test_memory_is_that_of_a_few_chunks(tmp_path, peak_bytes):
 @pytest.mark.parametrize(
     ("paths", "told", "message"),
     [
-        (
-            ["f"],
-            {"format": "csw"},
-            r"format is 'csw', which cannot be read in chunks \(nearest: csv",
-        ),
+        (["f"], {"format": "csw"}, r"'csw', which cannot be read in chunks \(nearest: csv"),
         (["f"], {"format": "mat"}, r"format is 'mat', which cannot be read in chunks"),
         (["f"], {"format": "npy"}, "format npy needs 2 files.*; 1 were given"),
         (["f"], {"rows": 0}, r"rows is 0, should be a whole number from 1"),

@@ -71,17 +71,6 @@ def test_a_file_s_name_and_format(tmp_path, file, name, form):
     assert check_config(user_file(tmp_path / file) | {"name": "mine"})["name"] == "mine"
 
 
-def test_every_format_says_its_task(folders):
-    raw = folders.read_only[0]
-    pd.DataFrame({"a": [1.0, 2, 3, 4, 5], "y": list("uvuvw")}).to_parquet(raw / "p.parquet")
-    np.savez(raw / "z.npz", X=np.eye(5), y=np.arange(5) / 2)
-    (raw / "l").write_text("".join(f"{k % 2} 1:{k}\n" for k in range(1, 6)))
-    (raw / "c").write_text("a,y\n\n\n1,0\n\n\n2,1\n\n\n3,0\n\n\n")
-    files = {"p.parquet": "multiclass", "z.npz": "regression", "l": "binary", "c": "binary"}
-    for name, task in files.items():
-        assert check_config(user_file(raw / name, task=None))["task"] == task
-
-
 def test_a_user_s_file_that_cannot_be_read(folders):
     path = written(folders.read_only[0], "my.csv", [1, 2, 3])
     path.write_text("a,y\n1,2\nx,3\n")

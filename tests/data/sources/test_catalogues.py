@@ -155,14 +155,14 @@ def test_a_path_may_be_a_number_on_openml(folders, cache, monkeypatch):
     assert (folders.own / "openml_61.parquet").is_file()
 
 
-@pytest.mark.parametrize("words", [["dataset=openml:61"], ["dataset.path=openml:61"]])
-def test_a_run_on_a_number_on_openml_finds_table_and_task(words, tmp_path, monkeypatch, capfd):
+def test_a_run_on_a_number_on_openml_finds_table_and_task(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     frame = pd.DataFrame({"a": np.arange(60.0), "class": pd.Categorical(list("uvw") * 20)})
     (tmp_path / "datasets").mkdir()
     frame.to_parquet(tmp_path / "datasets" / "openml_61.parquet")
-    assert main(["plan", "method=svc", *words]) == 0
-    assert "openml_61" in capfd.readouterr().out
+    for word in ("dataset=openml:61", "dataset.path=openml:61"):
+        assert main(["plan", "method=svc", word]) == 0
+        assert "openml_61" in capfd.readouterr().out
     assert main(["plan", "-m", "method=svc", "dataset=openml:61,iris"]) == 2
     assert "stands alone, as in dataset=openml:61" in capfd.readouterr().err
     assert main(["plan", "method=svc", "dataset=openml:62", "download=false"]) != 0

@@ -155,20 +155,3 @@ def test_real_files_hold_the_facts(form, real_folders):
         assert data.n_classes == counts
     if config["scale"] == "unit" and config["scale_over"] == "train":
         assert (data.X_train.min(), data.X_train.max()) == (0.0, 1.0)
-
-
-def test_covtype_93k_is_split_by_the_permutation_of_seed_0(real_folders):
-    config = shipped("covtype_93k")
-    file = locate(config, real_folders)[0]
-    if file.path is None or file.sample is not None:
-        pytest.skip("covtype_subset92962.libsvm is in no folder of KBENCH_DATA")
-    data = open_prepared(prepare(config, real_folders, download=False))
-    import lzma
-
-    with lzma.open(file.path) as lines:
-        X, y = sklearn.datasets.load_svmlight_file(lines, n_features=54)
-    X = X.toarray()
-    X = (X - X.min(axis=0)) / np.maximum(X.max(axis=0) - X.min(axis=0), 1e-30)
-    order = np.random.RandomState(0).permutation(92962)
-    np.testing.assert_allclose(data.X_train, X[order[:74370]], atol=1e-6)
-    np.testing.assert_array_equal(data.y_test, np.where(y[order[74370:]] == 2, 1, -1))
