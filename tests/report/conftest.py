@@ -1,18 +1,10 @@
 """Fixtures of the tests of reports."""
 
 import pytest
-
-from kbench.run.results.folder import ResultsFolder
+from report_rows import folder_of
 
 
 @pytest.fixture
 def folder(tmp_path):
     """A function that writes rows into one results folder and returns it."""
-
-    def write(*rows):
-        made = ResultsFolder(tmp_path / "results")
-        for row in rows:
-            made.write(row)
-        return made
-
-    return write
+    return lambda *rows: folder_of(tmp_path / "results", *rows)

@@ -4,6 +4,8 @@ import datetime
 import hashlib
 import json
 
+from kbench.run.results.folder import ResultsFolder
+
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -43,3 +45,11 @@ def failed(method, status, seed=0, **changes):
     """A run that did not get so far as to load the data."""
     empty = dict.fromkeys(["n_train", "n_test", "n_features", "n_classes", "fit_wall_s"])
     return make_row(method, None, seed, status=status, **{**empty, **changes})
+
+
+def folder_of(path, *rows):
+    """The results folder at `path`, after these rows were written into it."""
+    folder = ResultsFolder(path)
+    for row in rows:
+        folder.write(row)
+    return folder

@@ -45,13 +45,6 @@ def test_failed_runs_are_rows_and_the_order_is_that_of_names(folder):
     assert pd.isna(rows["accuracy"][0])
 
 
-def test_what_a_merge_left_after_a_kill_is_read(folder):
-    folder.write(make_row("svc", 0.9))
-    (file,) = folder.path.glob("*.parquet")
-    file.rename(folder.path / f".claimed-{file.name}")
-    assert len(kbench.read_rows(folder.path)) == 1
-
-
 def test_a_damaged_file_is_named_and_a_missing_folder_is_an_error(folder):
     with pytest.raises(ConfigError, match="there is no folder"):
         kbench.read_rows(folder.path)

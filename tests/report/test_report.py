@@ -97,10 +97,8 @@ def test_many_settings_are_counted_and_the_selection_is_stated(report):
 def test_times_of_two_machines_never_share_a_table(report, other):
     rows = [make_row("svc", 0.9), make_row("knn", 0.8, **other)]
     found = compare(*rows)
-    assert [[one.method for one in comparison.lines] for comparison in found] in (
-        [["svc"], ["knn"]],
-        [["knn"], ["svc"]],
-    )
+    methods = [[one.method for one in comparison.lines] for comparison in found]
+    assert sorted(methods) == [["knn"], ["svc"]]
     text = report(*rows)
     assert text.count("method ") == 2
     assert text.count("digits: multiclass") == 1
@@ -214,18 +212,10 @@ def test_losses_of_two_quantiles_are_said_not_to_compare(report):
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_lines_fit_the_terminal_and_dropped_columns_are_named(report, width):
     costs = ["predict_wall_s", "prediction_cost", "fit_cpu_s"]
-    rows = [
-        make_row(
-            f"method_{i}",
-            0.9,
-            seed,
-            **dict.fromkeys(costs, 1.5 * seed),
-            peak_bytes=10**8,
-            model_bytes=1,
-        )
-        for i in range(4)
-        for seed in (1, 2)
-    ]
+    rows = []
+    for seed in (1, 2):
+        told = {**dict.fromkeys(costs, 1.5 * seed), "peak_bytes": 10**8, "model_bytes": 1}
+        rows += [make_row(f"method_{i}", 0.9, seed, **told) for i in range(4)]
     text = report(*rows, width=width)
     assert max(map(len, text.splitlines())) <= width
     assert text.count("\n\n") == 1  # only between the table and the legend
@@ -311,17 +301,9 @@ def test_files_are_the_same_from_the_same_rows(tmp_path, report):
     report(make_row("svc", 0.9), make_row("a_b", 0.8), failed("mlp", "error"), *same)
     folder = ResultsFolder(tmp_path / "results")
     paths = write_report(folder)
-    assert [path.name for path in paths] == [
-        "index.html",
-        "index.details.js",
-        "index.md",
-        "tables.tex",
-        "comparisons.csv",
-        "papers.md",
-        "papers.tex",
-        "papers.csv",
-        "claims.csv",
-    ]
+    names = ["index.html", "index.details.js", "index.md", "tables.tex", "comparisons.csv"]
+    names += ["papers.md", "papers.tex", "papers.csv", "claims.csv"]
+    assert [path.name for path in paths] == names
     before = [path.read_bytes() for path in paths]
     folder.merge()
     assert write_report(folder) == paths

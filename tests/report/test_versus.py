@@ -151,15 +151,6 @@ def test_errors_are_one_line(compare, options, message):
         compare(*rows, **options)
 
 
-def test_seconds_of_a_fit_are_those_that_tables_compare(compare):
-    rows = [
-        make_row("svc", 0.5, fit_wall_s=9.0, fit_cpu_s=4.0),
-        make_row("knn", 0.5, fit_wall_s=2.0),
-    ]
-    (pair,) = pairs(compare(*rows, metric="fit_s", format="csv"))
-    assert float(pair["estimate"]) == pytest.approx(2.0)
-
-
 def test_wall_seconds_of_disturbed_runs_are_not_compared(compare):
     rows = [make_row("svc", 0.5, seed, fit_wall_s=8.0, other_cpus=0.9 * seed) for seed in (0, 1)]
     rows += [make_row("knn", 0.5, seed, fit_wall_s=2.0, other_cpus=0.0) for seed in (0, 1)]
