@@ -86,26 +86,22 @@ def test_what_is_not_explained_is_counted(reference_report, different):
         assert counts == ([kinds.count(UNEXPLAINED)] if kinds else [])
 
 
+@pytest.fixture(scope="module")
+def measured(reference):
+    """The experiments that have reference rows."""
+    return {name for row in reference.rows for name in (row["experiment"] or "").split(",")}
+
+
 @pytest.mark.parametrize("one", causes(), ids=lambda one: one.why[:40])
-def test_a_cause_is_a_sentence_and_says_what_shows_it(one):
+def test_a_cause_is_a_sentence_and_says_what_shows_it(one, measured):
+    """Rows that come with kbench, or a test; one that rests on a command to be run is `open`."""
     assert one.why.endswith(".")
     assert one.shown
-
-
-@pytest.mark.parametrize("one", causes(), ids=lambda one: one.why[:40])
-def test_a_cause_rests_on_rows_that_come_with_kbench(one, reference):
-    """On experiments that have rows; one that rests on a command to be run is `open`."""
-    if one.kind == UNEXPLAINED:
-        return
-    measured = {name for row in reference.rows for name in (row["experiment"] or "").split(",")}
-    assert "`kbench" not in one.shown
-    assert set(re.findall(r"experiment=(\w+)", one.shown)) <= measured
-
-
-@pytest.mark.parametrize("one", causes(), ids=lambda one: one.why[:40])
-def test_a_test_that_shows_a_cause_is_there(one):
     for name in re.findall(r"tests/\S+\.py", one.shown):
         assert (Path(__file__).parents[2] / name).is_file()
+    if one.kind != UNEXPLAINED:
+        assert "`kbench" not in one.shown
+        assert set(re.findall(r"experiment=(\w+)", one.shown)) <= measured
 
 
 @pytest.mark.parametrize(

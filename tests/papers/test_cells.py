@@ -3,7 +3,7 @@
 import pytest
 from paper_rows import rbf, runs
 
-from kbench.papers.cells.entries import entry, filled
+from kbench.papers.cells.entries import entry
 from kbench.papers.cells.runs import made_by
 from kbench.papers.claims.stated import claims
 from kbench.papers.figures.figure import figures
@@ -14,11 +14,15 @@ from kbench.papers.studies import compared_steps, systems
 TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}
 
 
+def sheets_of(table, report):
+    return [one for one in report.filled if one.table.id == table.id]
+
+
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_no_second_line_of_the_reference_rows_matches_a_cell(table, reference):
+def test_no_second_line_of_the_reference_rows_matches_a_cell(table, reference_report):
     several = {
         f"{row} | {group.column} | {group.measure.label}": one.match.others
-        for sheet in filled(table, reference)
+        for sheet in sheets_of(table, reference_report)
         for group in sheet.groups
         for row, one in zip(sheet.rows, group.entries, strict=True)
         # Cells without a method are sizes of data, which all methods have alike.
@@ -41,12 +45,11 @@ def test_no_second_line_matches_what_a_claim_selects_itself(reference):
     assert [match for match in matches if match.others] == []
 
 
-def test_a_cell_of_the_reference_rows_is_one_attempt_of_each_run(reference):
+def test_a_cell_of_the_reference_rows_is_one_attempt_of_each_run(reference_report):
     """A method that was repeated in a faster hour would be ahead of its rivals."""
     repeated = {
         (line.method, line.problem.dataset)
-        for table in TABLES.values()
-        for sheet in filled(table, reference)
+        for sheet in reference_report.filled
         for group in sheet.groups
         for one in group.entries
         if one.match
@@ -64,11 +67,10 @@ EQUAL = {
 
 
 @pytest.mark.parametrize("name", EQUAL)
-def test_methods_of_a_table_of_kernel_errors_keep_equally_many_numbers(name, reference):
+def test_methods_of_a_table_of_kernel_errors_keep_equally_many_numbers(name, reference_report):
     """The papers' methods to two per cent; no other line keeps more."""
-    table = TABLES[name]
     compared = 0
-    for sheet in filled(table, reference):
+    for sheet in sheets_of(TABLES[name], reference_report):
         for group in sheet.groups:
             if group.measure.label != "numbers kept":
                 continue
@@ -93,11 +95,11 @@ MEMORY = {
 }
 
 
-def test_points_of_figure_7_are_compared_at_the_paper_s_memory(reference):
+def test_points_of_figure_7_are_compared_at_the_paper_s_memory(reference_report):
     """Errors fall about as fast as memory grows: a fifth more or fewer numbers is the most."""
     kept = [
         ((row.removesuffix(", Galerkin links"), column), one.value)
-        for form in filled(TABLES["meka_fig7"], reference)
+        for form in sheets_of(TABLES["meka_fig7"], reference_report)
         for (_, row, column, label), _, one in form.cells()
         if label == "numbers a row" and one.value is not None
     ]

@@ -141,27 +141,20 @@ def _id(claim):
 
 @pytest.mark.parametrize("claim", DECIDED, ids=_id)
 def test_a_query_is_of_the_methods_that_its_sentence_names(claim):
-    methods = set().union(*(cell[0] for cell in _all(claim)))
+    """And of the data sets and the quantity."""
+    cells = _all(claim)
+    methods = set().union(*(cell[0] for cell in cells))
+    sets, labels = {cell[1] for cell in cells}, {cell[2] for cell in cells}
+    same_problem = {"kernel_svc"} if "LIBSVM's problem" in claim.quantity else set()
     for words, named in METHODS.items():
         if re.search(words, claim.says):
-            same_problem = {"kernel_svc"} if "LIBSVM's problem" in claim.quantity else set()
             assert methods & (named | same_problem), (words, methods)
-
-
-@pytest.mark.parametrize("claim", DECIDED, ids=_id)
-def test_a_query_is_of_the_data_that_its_sentence_names(claim):
-    sets = {cell[1] for cell in _all(claim)}
     for words, name in DATA.items():
         for found in re.finditer(words, claim.says):
             wanted = (name or found[1]).lower()
             assert any(one.lower().startswith(wanted) for one in sets), (wanted, sets)
     if re.search("every data set|all data sets|everywhere", claim.says):
         assert len(sets) > 2
-
-
-@pytest.mark.parametrize("claim", DECIDED, ids=_id)
-def test_a_query_is_of_the_quantity_that_its_sentence_names(claim):
-    labels = {cell[2] for cell in _all(claim)}
     for words, named in QUANTITIES.items():
         if re.search(words, claim.says):
             assert labels <= named, (words, labels)

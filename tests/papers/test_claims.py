@@ -240,21 +240,6 @@ def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_share(slower, s
     assert (found.outcome, found.n_answered) == (outcome, 100)
 
 
-def test_what_a_rival_without_an_outcome_would_have_reached_is_unknown():
-    """It may be better than all others, so that the claim can be refuted and cannot hold."""
-    claim = _claim_on("accurate than all models on landmarks")
-    rivals = ("LLSVM", "FastFood", "SpSVM", "LTPU")
-    for early, refuted in ((99.0, False), (90.0, True)):
-        made = MadeRows("dcsvm")
-        made.put(claim.cases[0][0][0][0], early)
-        for rival in rivals:
-            made.put(f"table3 | {rival} | ijcnn1 | accuracy", 95.0)
-        *others, last = made.rows.values()
-        place = {name: last[name] for name in ("dataset", "variant", "params")}
-        lost = failed(last["method"], "timeout", **place)
-        assert (verdict(claim, runs(*others, lost)).outcome is FAILS) == refuted
-
-
 @pytest.mark.parametrize(
     ("cases", "slower", "outcome"), [(7, 0, HOLDS), (6, 0, NOT_RUN), (3, 1, FAILS)]
 )

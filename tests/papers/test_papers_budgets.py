@@ -7,12 +7,12 @@ import json
 
 import pytest
 from paper_rows import rbf, runs
+from report_rows import folder_of
 
 from kbench.papers.printed.layout import Selector, paper, selector
 from kbench.papers.studies import Budgets, budget_sheet, budgets
 from kbench.report import make_papers
 from kbench.report.comparisons.quantities import quantity
-from kbench.run.results.folder import ResultsFolder
 
 OWN = Selector(experiments=frozenset({"demo"}))
 ONE = Budgets(
@@ -94,16 +94,12 @@ def test_without_rows_the_command_is_named(one):
 
 
 def test_in_every_format(tmp_path):
-    folder = ResultsFolder(tmp_path / "results")
-    folder.write(dcpred(0.9, 9.0))
+    folder = folder_of(tmp_path, dcpred(0.9, 9.0))
     text = make_papers(folder, tables=["budgets"], reference=False, width=100)
     assert "DC-Pred++: what a budget for predictions buys" in text
     assert all(len(line) <= 100 for line in text.splitlines())
-    page = make_papers(folder, tables=["budgets"], format="html", reference=False)
-    assert "DC-Pred++: what a budget for predictions buys" in page
-    lines = csv.reader(
-        io.StringIO(make_papers(folder, tables=["budgets"], format="csv", reference=False))
-    )
+    written = make_papers(folder, tables=["budgets"], format="csv", reference=False)
+    lines = csv.reader(io.StringIO(written))
     assert ["ijcnn1: DC-Pred++ [1]", "90.00", "9.00"] in [line[:3] for line in lines]
 
 

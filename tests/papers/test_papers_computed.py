@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from paper_rows import cell, rbf, runs
+from paper_rows import HSS, cell, rbf, runs
 from report_rows import failed, make_row
 
 from kbench.papers.cells.entries import filled
@@ -26,12 +26,10 @@ def test_ratios_are_of_one_problem_on_one_machine():
 
 def test_a_sum_is_of_one_cell_and_a_ratio_may_be_to_another_table():
     table = paper("hss").tables["table5"]
-    sizes = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "n_train": 49990}
-    params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
     phases = {"tree": 1.0, "neighbours": 2.0, "compress": 3.0}
     phases |= {"factor": 0.5, "admm": 0.75}  # of three C
-    hss = make_row("hss_admm", 0.92, params=params, phases_cpu=phases, **sizes)
-    svc = make_row("svc", 0.96, params='{"C": 1, "gamma": 50}', fit_wall_s=13.5, **sizes)
+    hss = make_row("hss_admm", 0.92, phases_cpu=phases, **HSS)
+    svc = make_row("svc", 0.96, fit_wall_s=13.5, **HSS | {"params": '{"C": 1, "gamma": 50}'})
     found = runs(hss, svc)
     assert cell(found, "ijcnn1", "", "compression", table).value == 6.0
     total = cell(found, "ijcnn1", "", "total", table)
@@ -114,25 +112,17 @@ def test_a_computed_cell_has_the_status_and_limit_of_its_sources():
         assert (total.value, total.status) == (None, status)
         assert total.notes == (f"svc on ijcnn1: {LIMIT}, 1 of the settings",)
 
-    params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
-    slow = failed("hss_admm", "timeout", variant="hss", params=params, **lost)
+    slow = failed("hss_admm", "timeout", **HSS | lost | {"n_train": None})
     total = cell(runs(slow), "ijcnn1", "", "total", paper("hss").tables["table5"])
     assert (total.value, total.status) == (None, "timeout")
     assert total.notes == (f"hss_admm on ijcnn1 (hss): {LIMIT}",)
 
 
 def grown(n, method="svd", rank=160, other_cpus=0.0):
-    return make_row(
-        method,
-        0.9,
-        dataset="covtype_like",
-        variant=f"n={n},n_test=500",
-        n_train=n,
-        params=json.dumps({"rank": rank, "gamma": 4}),
-        kernel_numbers=7 * n,
-        fit_cpu_s=3e-9 * n**2.5,
-        other_cpus=other_cpus,
-    )
+    data = {"dataset": "covtype_like", "variant": f"n={n},n_test=500", "n_train": n}
+    seconds = {"fit_cpu_s": 3e-9 * n**2.5, "other_cpus": other_cpus}
+    params = json.dumps({"rank": rank, "gamma": 4})
+    return make_row(method, 0.9, params=params, kernel_numbers=7 * n, **data, **seconds)
 
 
 def test_the_exponent_of_a_power_of_the_rows_is_found_from_three_sizes_on():

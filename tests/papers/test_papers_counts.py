@@ -8,7 +8,7 @@ from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import coverage
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn_panels
-from kbench.papers.printed.layout import CellPlace, legend, paper
+from kbench.papers.printed.layout import CellPlace, paper
 from kbench.papers.printed.numbers import printed
 from kbench.papers.studies import budget_sheet, budgets
 
@@ -75,8 +75,3 @@ def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
     disturbed = clustering(runs(rows[1], curves=curves))
     assert disturbed.value is None
     assert any("left out" in one for one in disturbed.notes)
-
-
-def test_the_clock_of_runs_on_several_threads_is_named():
-    assert "wall seconds of runs on several threads" in legend("clocks")
-    assert "seconds are CPU seconds of runs on one thread." not in legend("clocks")

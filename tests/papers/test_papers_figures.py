@@ -195,20 +195,14 @@ def test_panels_of_a_figure_may_be_of_several_machines_which_are_told():
 
 def rows_of_meka(method, values, experiment, variant=None, name="gamma", **params):
     """Rows of ijcnn1 whose kernel errors grow with the swept parameter."""
-    return [
-        make_row(
-            method,
-            0.9,
-            dataset="ijcnn1",
-            variant=variant,
-            experiment=experiment,
-            kernel_error=0.001 * value,
-            fit_wall_s=value,
-            kernel_numbers=100 * value,
-            params=json.dumps({"gamma": 1, "numbers_per_row": None, **params, name: value}),
-        )
-        for value in values
-    ]
+    told = {"dataset": "ijcnn1", "variant": variant, "experiment": experiment}
+    rows = []
+    for value in values:
+        given = {"gamma": 1, "numbers_per_row": None, **params, name: value}
+        measured = {"kernel_error": 0.001 * value, "kernel_numbers": 100 * value}
+        told |= {"params": json.dumps(given), "fit_wall_s": value, **measured}
+        rows.append(make_row(method, 0.9, **told))
+    return rows
 
 
 def test_a_figure_is_of_the_data_on_which_its_experiments_have_rows():
@@ -237,18 +231,10 @@ def test_lines_that_are_not_drawn_are_named_and_a_single_point_is_a_mark():
 
 
 def test_a_method_that_a_figure_does_not_sweep_is_a_line_of_one_point():
-    rows = [
-        make_row(
-            "r_pegasos",
-            0.85,
-            dataset="a9a",
-            error=0.15,
-            fit_wall_s=n / 64,
-            params=json.dumps({"n_components": n}),
-        )
-        for n in (64, 256)
-    ]
-    single = [make_row(name, 0.85, dataset="a9a", error=0.15) for name in ("norma", "k_sdca")]
+    told = {"dataset": "a9a", "error": 0.15}
+    sizes = ({"fit_wall_s": n / 64, "params": f'{{"n_components": {n}}}'} for n in (64, 256))
+    rows = [make_row("r_pegasos", 0.85, **told, **size) for size in sizes]
+    single = [make_row(name, 0.85, **told) for name in ("norma", "k_sdca")]
     found = drawing("dsgd_fig1_seconds", runs(*rows, *single))
     assert document(found.charts).count('class="line') == 3
 

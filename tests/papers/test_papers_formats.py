@@ -5,22 +5,19 @@ import io
 
 import pytest
 from paper_rows import rbf
-from report_rows import failed
+from report_rows import failed, folder_of
 from typeset import PDFLATEX, typeset
 
 from kbench.errors import ConfigError
 from kbench.papers.printed.layout import PAPERS
 from kbench.papers.printed.numbers import printed
 from kbench.report import make_papers
-from kbench.run.results.folder import ResultsFolder
 
 
-@pytest.fixture
-def folder(tmp_path):
-    found = ResultsFolder(tmp_path / "results")
-    for row in (rbf("svc", 0.98), rbf("dcsvm_early", 0.97), failed("dcsvm", "timeout")):
-        found.write(row)
-    return found
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    rows = rbf("svc", 0.98), rbf("dcsvm_early", 0.97), failed("dcsvm", "timeout")
+    return folder_of(tmp_path_factory.mktemp("results"), *rows)
 
 
 def test_data_that_are_absent_are_absent_whatever_this_disk_holds(folder, monkeypatch, tmp_path):
@@ -49,20 +46,6 @@ def test_a_table_without_rows_prints_the_papers_column_and_the_command(folder):
     assert "95.551" not in text
     assert "96.123" in text
     assert 'no rows: run "kbench -m experiment=hss_table5"' in text
-
-
-@pytest.mark.parametrize("format", ["terminal", "markdown", "csv", "latex"])
-def test_two_reports_of_the_same_rows_are_the_same(folder, format):
-    first = make_papers(folder, format=format, width=120)
-    paths = sorted(folder.path.glob("*.parquet"))
-    for path in paths:  # another order of the files
-        path.rename(path.with_name(f"x{path.name}"))
-    assert make_papers(ResultsFolder(folder.path), format=format, width=120) == first
-
-
-def test_the_terminal_keeps_to_its_width(folder):
-    for line in make_papers(folder, width=100).splitlines():
-        assert len(line) <= 100
 
 
 def test_csv_has_every_printed_value_and_nothing_rounded(folder):

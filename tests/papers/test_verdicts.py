@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paper_rows import cell, rbf, runs, with_params
-from report_rows import START, failed, make_row
+from report_rows import START, failed, folder_of, make_row
 
 from kbench.papers.claims import decision, ratios, terms
 from kbench.papers.claims.decision import in_words, verdict
@@ -30,10 +30,11 @@ from kbench.papers.claims.verdicts import by_paper, detail, line, verdict_record
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.printed.causes import MAX_OF_ERROR, MAX_POINTS, MAX_RELATIVE
 from kbench.papers.printed.layout import legend
+from kbench.papers.report import read_report
 from kbench.report import make_papers
 from kbench.report.comparisons import tables
+from kbench.report.comparisons.reading import read_content
 from kbench.report.statistics.growth import MAX_RESIDUAL
-from kbench.run.results.folder import ResultsFolder
 
 APART = "svc in environment ffff0000; dcsvm_early in environment 0a1b2c3d"
 SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype
@@ -311,29 +312,25 @@ def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_w
     assert found.machine.environment == own["environment"]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    found = ResultsFolder(tmp_path / "results")
-    for row in (on_a_part("svc", 300.0), on_a_part("dcsvm_early", 2.0)):
-        found.write(row)
-    return found
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    rows = on_a_part("svc", 300.0), on_a_part("dcsvm_early", 2.0)
+    return folder_of(tmp_path_factory.mktemp("results"), *rows)
 
 
 def test_claims_and_systems_in_every_format(folder):
-    text = make_papers(folder, tables=["claims", "systems"], width=140)
+    report = read_report(read_content(folder), ["claims"])
+    text = report.text("terminal", 140)
     assert "open: other data" in text
     assert "150 ×" in text
     assert all(len(line) <= 140 for line in text.splitlines())
-    narrow = make_papers(folder, tables=["claims"], width=80)
-    assert all(len(line) <= 80 for line in narrow.splitlines())
-    assert "| 124 × | 150 × |" in make_papers(folder, tables=["claims"], format="markdown")
-    lines = list(csv.DictReader(io.StringIO(make_papers(folder, tables=["claims"], format="csv"))))
+    assert "| 124 × | 150 × |" in report.text("markdown")
+    lines = list(csv.DictReader(io.StringIO(report.text("csv"))))
     assert len(lines) == len(claims())
     first = lines[0]
     assert (first["verdict"], first["reason"], first["figure"]) == ("open", "other data", "150.0")
     assert first["shares"].startswith("covtype_93k=0.16")
-    page = make_papers(folder, tables=["claims"], format="html")
-    sections = re.findall(r'<section id="(\w+)"', page)
+    sections = re.findall(r'<section id="(\w+)"', report.text("html"))
     assert sections == ["overview", "claims", "questions", "environments", "detail"]
     systems_csv = make_papers(folder, tables=["systems"], format="csv")
     assert "covtype_93k [1],C=32 gamma=32" in systems_csv
@@ -343,7 +340,8 @@ def test_claims_and_systems_in_every_format(folder):
 
 def test_a_paper_fits_on_a_screen(folder):
     """50 lines of 100 characters, whatever the rows say."""
-    text = make_papers(folder, width=100)
+    report = read_report(read_content(folder))
+    text = report.text("terminal", 100)
     papers = text.split("\n\n")
     assert len(papers) == 7  # our own questions, and a line for each of them all
     assert max(len(one.splitlines()) for one in papers) <= 50
@@ -351,7 +349,7 @@ def test_a_paper_fits_on_a_screen(folder):
     (first,) = (row for row in text.splitlines() if "trains more" in row)
     assert first.split()[:3] == ["open:", "other", "data"]
     assert first.split()[-4:] == ["124", "×", "150", "×"]
-    narrow = make_papers(folder, width=80).splitlines()
+    narrow = report.text("terminal", 80).splitlines()
     assert max(map(len, narrow)) <= 80
     assert not [one for one in narrow if "…" in one]
 
