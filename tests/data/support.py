@@ -85,18 +85,12 @@ def csv_file(folders, lines):
 
 def named(**over):
     """A made-up named data set of two files, `toy` and `toy.t`."""
-    config = {
-        **AS_FILED,
-        "name": "toy",
-        "task": "binary",
-        "source": {
-            "kind": "files",
-            "files": {
-                "train": {"names": ["toy"], "url": "http://127.0.0.1:9/toy.xz"},
-                "test": {"names": ["toy.t"], "url": "http://127.0.0.1:9/toy.t.xz"},
-            },
-        },
+    files = {
+        part: {"names": [name], "url": f"http://127.0.0.1:9/{name}.xz"}
+        for part, name in (("train", "toy"), ("test", "toy.t"))
     }
+    source = {"kind": "files", "files": files}
+    config = {**AS_FILED, "name": "toy", "task": "binary", "source": source}
     return merge(merge(BASE, config), over)
 
 

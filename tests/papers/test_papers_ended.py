@@ -10,42 +10,42 @@ from kbench.papers.cells.sheets import coverage
 from kbench.papers.printed.layout import paper
 
 
+def stopped(message, seed=0, **changes):
+    """A run of LIBSVM on ijcnn1 that was stopped at its limit."""
+    told = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
+    return failed("svc", "timeout", seed, message=message, **told, **changes)
+
+
+def seconds(*rows):
+    """The cell of LIBSVM's training seconds on ijcnn1."""
+    return cell(runs(*rows), "LIBSVM", "ijcnn1", "seconds")
+
+
 def test_the_seconds_of_a_stopped_fit_are_at_least_its_cpu_seconds_and_no_limit_of_wall_seconds():
-    said = {"dataset": "ijcnn1", "params": rbf("svc", 1)["params"]}
-
-    def stopped(message, **changes):
-        lost = failed("svc", "timeout", message=message, **{**said, **changes})
-        return cell(runs(lost), "LIBSVM", "ijcnn1", "seconds")
-
-    one = stopped(stopped_in("fit", 59.9, limit=60))
+    one = seconds(stopped(stopped_in("fit", 59.9, limit=60)))
     assert (one.value, one.lower_bound) == (None, 59.9)
     assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=60, stopped in fit",)
     # Seconds of two threads are wall seconds, of which there are at least half as many.
-    assert stopped(stopped_in("fit", 100, limit=60), threads=2).lower_bound == 50.0
-    assert stopped("not done within limits.wall_s=60").lower_bound is None
+    assert seconds(stopped(stopped_in("fit", 100, limit=60), threads=2)).lower_bound == 50.0
+    assert seconds(stopped("not done within limits.wall_s=60")).lower_bound is None
 
 
 def test_training_seconds_of_runs_that_were_stopped_in_their_prediction_are_known():
-    said = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
-
-    def stopped(seed, stage, seconds=7.0, **changes):
-        message = stopped_in(stage, seconds, limit=60)
-        return failed("svc", "timeout", seed, message=message, **{**said, **changes})
-
-    found = runs(rbf("svc", 0.9, fit_wall_s=5.0), stopped(1, "predict"))
-    one = cell(found, "LIBSVM", "ijcnn1", "seconds")
+    in_prediction = stopped_in("predict", 7.0, limit=60)
+    ok = rbf("svc", 0.9, fit_wall_s=5.0)
+    one = seconds(ok, stopped(in_prediction, 1))
     assert (one.value, one.status, one.lower_bound) == (6.0, "", None)
     assert one.notes == (
         "1 of 2 runs ok",
         "svc on ijcnn1: not done within limits.wall_s=60, stopped in predict",
         "svc: an intercept, which the paper's LIBSVM does not have",
     )
-    only = runs(stopped(1, "predict"))
-    assert cell(only, "LIBSVM", "ijcnn1", "seconds").value == 7.0
-    accuracy = cell(only, "LIBSVM", "ijcnn1", "accuracy")
+    assert seconds(stopped(in_prediction)).value == 7.0
+    accuracy = cell(runs(stopped(in_prediction)), "LIBSVM", "ijcnn1", "accuracy")
     assert (accuracy.value, accuracy.status) == (None, "timeout")
-    for others in ([*found.rows, stopped(2, "fit")], [stopped(1, "predict", threads=2)]):
-        assert cell(runs(*others), "LIBSVM", "ijcnn1", "seconds").value is None
+    in_fit = stopped_in("fit", 7.0, limit=60)
+    assert seconds(ok, stopped(in_prediction, 1), stopped(in_fit, 2)).value is None
+    assert seconds(stopped(in_prediction, threads=2)).value is None
 
 
 def test_every_cell_is_measured_on_own_or_other_data_or_not_run():
@@ -78,22 +78,18 @@ def test_a_row_of_a_method_that_kbench_lacks_is_no_cell_with_data():
 
 
 def test_of_several_stopped_runs_of_a_seed_the_one_with_the_longest_limit_counts():
-    said = {"dataset": "ijcnn1", "params": rbf("svc", 1)["params"]}
-    long = failed("svc", "timeout", message=stopped_in("fit", 900), **said)
-    short = failed("svc", "timeout", message=stopped_in("fit", 120), **said)
+    long, short = stopped(stopped_in("fit", 900)), stopped(stopped_in("fit", 120))
     short["started_at"] = START + timedelta(hours=1)
     for rows in ((long, short), (short, long)):
-        one = cell(runs(*rows), "LIBSVM", "ijcnn1", "seconds")
+        one = seconds(*rows)
         assert (one.status, one.lower_bound) == ("timeout", 900.0)
 
 
 def test_seconds_of_which_some_runs_were_stopped_are_a_lower_bound_and_no_mean():
-    said = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
-    message = stopped_in("fit", 120)
-    stopped = [failed("svc", "timeout", seed, message=message, **said) for seed in (1, 2)]
+    lost = [stopped(stopped_in("fit", 120), seed) for seed in (1, 2)]
     command = "kbench limits.wall_s=120"
     ok = rbf("svc", 0.9, fit_wall_s=112.5, command=command)
-    found = runs(ok, *stopped, rbf("dcsvm_early", 0.9, command=command))
+    found = runs(ok, *lost, rbf("dcsvm_early", 0.9, command=command))
     one = cell(found, "LIBSVM", "ijcnn1", "seconds")
     assert (one.value, one.lower_bound, one.status) == (None, 117.5, "1 of 3 ok")
     assert one.notes == (
@@ -105,8 +101,8 @@ def test_seconds_of_which_some_runs_were_stopped_are_a_lower_bound_and_no_mean()
     ratio = cell(found, "DC-SVM (early)", "ijcnn1", "× LIBSVM")
     assert (ratio.value, ratio.status) == (None, "svc: 1 of 3 ok")
     assert ratio.notes == one.notes
-    unknown = {**stopped[1], "message": "not done within limits.wall_s=120"}
-    assert cell(runs(found.rows[0], unknown), "LIBSVM", "ijcnn1", "seconds").lower_bound is None
+    unknown = stopped("not done within limits.wall_s=120", 1)
+    assert seconds(ok, unknown).lower_bound is None
 
 
 def test_a_ratio_of_a_stopped_run_is_a_lower_bound():

@@ -189,20 +189,6 @@ def test_blank_lines_among_the_rows_are_no_rows(folders, between, blank, size):
             opened(user_file(path, **FIRST), folders)
 
 
-def test_a_late_value_without_a_name_is_refused_with_its_line(folders):
-    rows = [f"{k},{k % 2},{'late' * (k == 300)}" for k in range(400)]
-    path = csv_file(folders, ["a,y,", *rows])
-    with pytest.raises(DataError, match=r"t\.csv:302: 'late' stands in a column without a name"):
-        opened(user_file(path), folders)
-
-
-def test_columns_without_names_and_a_title_are_named(folders):
-    path = folders.read_only[0] / "t.csv"
-    path.write_text("Report of May;;\n;;\na;b;y\n1;2;0\n2;3;1\n")
-    with pytest.raises(DataError, match=r"t\.csv:1: 2 of 3 columns have no name.*tail -n \+3"):
-        opened(user_file(path), folders)
-
-
 @pytest.mark.parametrize(
     "title", ["Report of May", "|1x3 Cross validator", "May; June", "May\nby A, B"]
 )

@@ -119,6 +119,10 @@ def test_layouts_of_the_same_table(folders, layout):
     np.testing.assert_array_equal(np.append(data.y_train, data.y_test), [3, 6, 9])
 
 
+NAMELESS = "\n".join(["a,y,", *(f"{k},{k % 2},{'late' * (k == 300)}" for k in range(400))])
+LATIN = "a,ö,b\n1,ö,2\n".encode("latin-1")
+
+
 @pytest.mark.parametrize(
     ("text", "columns", "message"),
     [
@@ -138,6 +142,10 @@ def test_layouts_of_the_same_table(folders, layout):
         ("a,a,c\n1,2,3\n", {}, r"toy:1: two columns 'a'"),
         ("1,2\n3,4\n", {"drop": [1]}, r"toy:1: no column is left beside the target '2'"),
         ("1,2,3\n4,1_000,6\n", {}, r"toy:2: column '2' is '1_000', should be a number"),
+        pytest.param(NAMELESS, {}, r"toy:302: 'late' stands in a column without", id="late"),
+        ("May;;\n;;\na;b;y\n1;2;0\n", {}, r"toy:1: 2 of 3 columns have no name.*tail -n \+3"),
+        (LATIN, {"categorical": [2]}, r"toy:1: not UTF-8 text"),  # a row
+        (LATIN, {}, r"toy:1: not UTF-8 text"),  # the names of the columns
     ],
 )
 def test_tables_that_cannot_be_read(folders, text, columns, message):
@@ -146,13 +154,6 @@ def test_tables_that_cannot_be_read(folders, text, columns, message):
         prepare(one("csv", {"columns": columns}, facts={"target": [0, 10]}), folders)
     assert "\n" not in str(error.value)
     assert left_over(folders.own) == []
-
-
-def test_text_of_another_encoding(folders):
-    for columns in ({"categorical": [2]}, {}):  # a row, and the names of the columns
-        put(folders, train="a,ö,b\n1,ö,2\n".encode("latin-1"))
-        with pytest.raises(DataError, match=r"toy:1: not UTF-8 text"):
-            prepare(one("csv", {"columns": columns}), folders)
 
 
 def test_labels_that_are_texts(folders):
