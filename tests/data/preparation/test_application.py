@@ -127,10 +127,10 @@ def test_places_of_columns_are_those_of_the_training_file(folders, form, later_f
     path = saved(frame.assign(y=Y), raw / f"t.{form}")
     config = user_file(path, source={"format": form, "columns": columns}, split={"kind": "first"})
     preparation = opened(config, folders).preparation
-    expected = applied(preparation, later(config, folders, preparation))[0]
+    expected = applied(preparation, later_rows(config, folders, preparation))[0]
     for k, names in enumerate((["b", "a", "id", "c"], ["a", "b", "c"])):
         config = user_file(saved(frame[names], raw / f"new{k}.{later_form}"))
-        found = applied(preparation, later(config, folders, preparation))[0]
+        found = applied(preparation, later_rows(config, folders, preparation))[0]
         np.testing.assert_array_equal(found, expected)
 
 
@@ -151,7 +151,7 @@ def test_the_first_line_of_later_rows_is_a_header_if_it_has_the_names(
     config = user_file(raw / "t.csv", source={"format": "csv", "columns": columns})
     preparation = opened(config, folders).preparation
     (raw / "new.csv").write_text(text)
-    found, _ = applied(preparation, later(user_file(raw / "new.csv"), folders, preparation))
+    found, _ = applied(preparation, later_rows(user_file(raw / "new.csv"), folders, preparation))
     np.testing.assert_array_equal(found, np.array(expected, np.float32))
 
 
@@ -161,7 +161,7 @@ def test_later_rows_in_a_format_that_does_not_exist_are_one_line(folders):
     config = user_file(raw / "t.csv", source={"format": "csv"})
     preparation = opened(config, folders).preparation
     with pytest.raises(ConfigError, match=r"source\.format is 'excel', should be one of"):
-        later(merge(config, {"source": {"format": "excel"}}), folders, preparation)
+        later_rows(merge(config, {"source": {"format": "excel"}}), folders, preparation)
 
 
 def test_rows_of_another_width_or_task_are_refused(folders):
@@ -277,7 +277,7 @@ def test_categories_that_are_numbers_in_pandas_are_categories(folders, kind):
     assert any("c (3 numbers as texts)" in note for note in data.notes)
     saved(frame, raw / "new.parquet")
     found = [
-        applied(data.preparation, later(user_file(raw / name), folders, data.preparation))[0]
+        applied(data.preparation, later_rows(user_file(raw / name), folders, data.preparation))[0]
         for name in ("t.parquet", "new.parquet")
     ]
     assert_same(*found)
