@@ -10,7 +10,8 @@ _MAX_ROUNDING = 0.01
 
 
 def warn_of_rounding(kernels: list[KernelMatrix]) -> None:
-    """Warn if rows spread over so many widths that float32 cannot tell near ones from far ones."""
+    """Warn if rows are so far from each other, in widths of the kernel, that rounding to float32
+    changes kernel values by more than `_MAX_ROUNDING`."""
     error = max((k.entry_error for k in kernels if k.dtype == np.float32), default=0.0)
     if error > _MAX_ROUNDING and kernels[0].kernel.unit_diagonal:
         warn(

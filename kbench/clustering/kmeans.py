@@ -53,15 +53,14 @@ class Centroids:
         O(u k d) time; memory of the inner products of a batch of rows with all centroids.
         """
         labels = np.empty(X.shape[0], np.intp)
-        dtype = np.result_type(X.dtype, self.means.dtype)
         means, half_square, origin = self.means, self._half_square, None
-        if not sp.issparse(X):
+        if not sp.issparse(X) and self._may_be_far():
             mean = self.means.mean(axis=0)
             centred = self.means - mean
             squares = np.einsum("cj,cj->c", centred, centred, dtype=np.float64)
             if half_square.max(initial=0.0) > _FAR * squares.max(initial=0.0):
                 means, half_square, origin = centred, 0.5 * squares, mean
-        half_square = half_square.astype(dtype)
+        half_square = half_square.astype(np.result_type(X.dtype, self.means.dtype))
         batch = max(_MIN_BATCH, _BLOCK_VALUES // self.n_clusters)
         for start in range(0, len(labels), batch):
             rows = slice(start, start + batch)
@@ -70,6 +69,18 @@ class Centroids:
             closeness -= half_square
             labels[rows] = np.argmax(closeness, axis=1)
         return labels
+
+    def _may_be_far(self) -> bool:
+        """Whether the centroids may be far from 0 for their spread, by their lengths alone.
+
+        Lengths that differ by c show a centroid at least c / 2 from the mean. That is known in O(k)
+        operations, a fraction of the time of one row.
+        """
+        if not len(self.means):
+            return False
+        largest, smallest = self._half_square.max(), self._half_square.min()
+        spread = np.sqrt(2.0 * largest) - np.sqrt(2.0 * smallest)
+        return bool(largest > _FAR * (0.5 * spread) ** 2)
 
 
 def sampled_kmeans(

@@ -117,7 +117,7 @@ TABLES = sorted(name for name, form in FORMATS.items() if form.table)
 @pytest.mark.parametrize("form", TABLES)
 @pytest.mark.parametrize("later_form", TABLES)
 def test_places_of_columns_are_those_of_the_training_file(folders, form, later_form):
-    """`drop=[1]` of the training is no place in later rows, whose columns have another order."""
+    """`drop=[1]` means the first column of the training file, wherever later rows have it."""
     raw = folders.read_only[0]
     frame = pd.DataFrame(
         {"id": np.arange(60) * 7.0, "c": np.where(Y > 0, "u", "v"), "a": X[:, 1], "b": X[:, 2]}

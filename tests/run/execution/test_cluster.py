@@ -205,7 +205,7 @@ def test_an_address_at_which_nothing_answers_is_said_and_given_up(monkeypatch, c
 
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
-    """Opens a cluster of a broken engine, with so many runs that it is to do."""
+    """A function that opens a cluster of a broken engine and starts n runs there."""
     monkeypatch.setattr(cluster, "_CLOSE_S", 0.5)
     made = []
 
